@@ -1,0 +1,7 @@
+module github.com/seed-3c5df8a4/turnstile/bench
+
+go 1.25
+
+require github.com/seed-3c5df8a4/turnstile v0.0.0
+
+replace github.com/seed-3c5df8a4/turnstile => ../
