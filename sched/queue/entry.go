@@ -1,0 +1,126 @@
+package queue
+
+import (
+	"cmp"
+	"math"
+
+	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+)
+
+// Order is how the requests of a class follow each other.
+type Order uint8
+
+// The orders. A higher score goes first.
+const (
+	// FCFS, first come first served: the score is jump − arrival.
+	FCFS Order = iota
+	// LCFS, last come first served: the score is jump + arrival.
+	LCFS
+	// WSPT, weighted shortest processing time (Smith 1956): the score is
+	// (1 s + jump)/cost.
+	WSPT
+)
+
+// NoDue is the due time of an entry that has none.
+const NoDue int64 = math.MaxInt64
+
+// Scope says which ranks an entry's constraints name, so that a hint about one
+// rank wakes only the lanes it can concern.
+type Scope struct {
+	// Pinned: only Rank can serve the entry.
+	Pinned bool
+	Rank   lifecycle.RankID
+	// Workers lists the workers that may serve it; nil means any.
+	Workers []uint64
+}
+
+// Entry is one request in the queue. The exported fields are the caller's and
+// stay as they are while the entry is queued. Times are in nanoseconds.
+type Entry[T any] struct {
+	Value T
+	// Seq is the arrival order, unique.
+	Seq      uint64
+	Arrival  int64
+	Due      int64 // NoDue for none
+	Priority uint32
+	Jump     int64 // at least 0
+	Cost     int64 // scheduling cost in tokens, at least 1
+	Raw      int64 // input tokens
+	Cached   int64 // cached tokens on the best rank
+	// Lane is equal for entries with equal constraints, and Scope follows from
+	// it.
+	Lane  string
+	Scope Scope
+
+	class int
+	lane  *Lane[T]
+	score score
+	// Places in the heaps, -1 when not in them.
+	orderAt, ageAt, dueAt int
+}
+
+// Queued reports whether the entry is in a queue.
+func (e *Entry[T]) Queued() bool { return e.lane != nil }
+
+// Class returns the class in which the entry is queued.
+func (e *Entry[T]) Class() int { return e.class }
+
+// score is compared as whole nanoseconds or as a float, never mixed.
+type score struct {
+	whole int64
+	ratio float64
+}
+
+func scoreOf(order Order, arrival, jump, cost int64) score {
+	switch order {
+	case LCFS:
+		return score{whole: addSaturating(jump, arrival)}
+	case WSPT:
+		return score{ratio: float64(addSaturating(1e9, jump)) / float64(cost)}
+	default:
+		return score{whole: addSaturating(jump, -arrival)}
+	}
+}
+
+// before is the order within a class among those who have not waited for the
+// class's maximum age.
+func (e *Entry[T]) before(other *Entry[T]) bool {
+	return cmp.Or(
+		cmp.Compare(other.Priority, e.Priority),
+		cmp.Compare(e.Due, other.Due),
+		cmp.Compare(other.score.whole, e.score.whole),
+		cmp.Compare(other.score.ratio, e.score.ratio),
+		cmp.Compare(e.Seq, other.Seq),
+	) < 0
+}
+
+// older is the order among those who have.
+func (e *Entry[T]) older(other *Entry[T]) bool {
+	return cmp.Or(
+		cmp.Compare(other.Priority, e.Priority),
+		cmp.Compare(e.Arrival, other.Arrival),
+		cmp.Compare(e.Seq, other.Seq),
+	) < 0
+}
+
+func (e *Entry[T]) dueBefore(other *Entry[T]) bool {
+	return cmp.Or(cmp.Compare(e.Due, other.Due), cmp.Compare(e.Seq, other.Seq)) < 0
+}
+
+func addSaturating(a, b int64) int64 {
+	sum := a + b
+	switch {
+	case a > 0 && b > 0 && sum < 0:
+		return math.MaxInt64
+	case a < 0 && b < 0 && sum >= 0:
+		return math.MinInt64
+	}
+	return sum
+}
+
+func mulSaturating(a, b int64) int64 {
+	if a != 0 && b > math.MaxInt64/a {
+		return math.MaxInt64
+	}
+	return a * b
+}

@@ -1,0 +1,82 @@
+package sequencer
+
+import "sync/atomic"
+
+// The states of the turn.
+const (
+	turnIdle     uint32 = iota // nobody has it and nothing is left to do
+	turnRequired               // nobody has it and work is left: whoever comes first takes it
+	turnRunning                // somebody has it
+	turnDirty                  // somebody has it and must run once more
+)
+
+// maxEpochs is how many epochs a holder runs before it passes the turn on, so
+// that no caller works for the others without end.
+const maxEpochs = 4
+
+// Turn is the right to run epochs. It is a word, not a goroutine and not a
+// lock: who does not get it marks it dirty and goes on, and waits for nothing
+// but its own result.
+//
+// Why no work is lost: whoever has work publishes it and then calls Enter.
+// Either Enter takes the turn, and its epoch sees the work; or the word was
+// running and becomes dirty (or was dirty already), and the holder, who gives
+// the turn up by a compare-and-swap from running only, finds that and runs an
+// epoch that begins after the work was published. A holder that passes the turn
+// on first sets the word to required and then wakes a waiter; the waiter, or
+// anyone who comes before it, takes it. A waiter that leaves enters the turn
+// before it goes, so a hand-over to a leaver is not lost either.
+//
+// The state is guarded by the word itself: the compare-and-swap that takes the
+// turn synchronises with the one, or the store, that gave it up.
+type Turn struct {
+	word atomic.Uint32 // written by whoever enters and by the holder
+}
+
+// Enter runs epochs if the turn is free, and else has its holder run another.
+//
+// epoch does all the work there is, up to its bound, and reports whether work is
+// left. pass wakes somebody who will Enter, and reports whether there was
+// anybody; it is called after the turn was given up. Neither may call Enter.
+func (t *Turn) Enter(epoch func() (more bool), pass func() bool) {
+	if !t.take() {
+		return
+	}
+	for epochs := 1; ; epochs++ {
+		more := epoch()
+		if !more && t.word.CompareAndSwap(turnRunning, turnIdle) {
+			return
+		}
+		if epochs < maxEpochs {
+			// Overwriting a dirty mark is right: the epoch that follows begins
+			// after whatever it stood for was published.
+			t.word.Store(turnRunning)
+			continue
+		}
+		t.word.Store(turnRequired)
+		if pass() || !t.word.CompareAndSwap(turnRequired, turnRunning) {
+			return
+		}
+		epochs = 0
+	}
+}
+
+func (t *Turn) take() bool {
+	for {
+		switch word := t.word.Load(); word {
+		case turnIdle, turnRequired:
+			if t.word.CompareAndSwap(word, turnRunning) {
+				return true
+			}
+		case turnRunning:
+			if t.word.CompareAndSwap(turnRunning, turnDirty) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+}
+
+// Idle reports whether nobody has the turn and no work was left.
+func (t *Turn) Idle() bool { return t.word.Load() == turnIdle }
