@@ -1,0 +1,68 @@
+// Command stress runs scheduling scripts against the scheduler and the actor
+// reference.
+//
+//	go run ./stress script [-engine NAME] FILE...
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// streams are where a subcommand reads and writes.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// subcommand is one thing this program does.
+type subcommand struct {
+	name, summary string
+	run           func(streams, []string) int
+}
+
+func subcommands() []subcommand {
+	return []subcommand{
+		{"script", "run scripts and print each command with what it does", runScript},
+	}
+}
+
+func main() {
+	os.Exit(run(streams{os.Stdin, os.Stdout, os.Stderr}, os.Args[1:]))
+}
+
+func run(s streams, arguments []string) int {
+	if len(arguments) == 0 {
+		usage(s.err)
+		return exitUsage
+	}
+	switch arguments[0] {
+	case "help", "-h", "-help", "--help":
+		usage(s.out)
+		return exitOK
+	}
+	for _, c := range subcommands() {
+		if c.name == arguments[0] {
+			return c.run(s, arguments[1:])
+		}
+	}
+	fmt.Fprintf(s.err, "stress: unknown command %q\n\n", arguments[0])
+	usage(s.err)
+	return exitUsage
+}
+
+func usage(w io.Writer) {
+	fmt.Fprint(w, "Usage: stress COMMAND [ARGUMENT...]\n\nCommands:\n")
+	for _, c := range subcommands() {
+		fmt.Fprintf(w, "  %-10s%s\n", c.name, c.summary)
+	}
+	fmt.Fprint(w, "\nstress COMMAND -h tells more about one.\n")
+}
