@@ -1,0 +1,95 @@
+package lifecycle
+
+import "time"
+
+// Booking is one request's claim on a rank. The caller supplies the record and
+// fills in the exported fields before Book; from then until Release it must not
+// change Tokens, Expected and Tracked itself. After Release, or once its rank
+// has been given up whole, the record may be booked again.
+type Booking struct {
+	// ID is the request's id. It is the caller's: nothing here reads it.
+	ID string
+	// Attempt numbers the bookings of one request. It is the caller's.
+	Attempt uint64
+	// Tokens are the prefill tokens as booked on the present rank; not
+	// positive means none.
+	Tokens int64
+	// Expected is how long the prefill should take, or NoDuration.
+	Expected time.Duration
+	// Tracked says whether the prefill tokens count.
+	Tracked bool
+	// ISL is the input length in tokens. It is the caller's.
+	ISL int64
+	// Cached are the cached prompt tokens on the rank. It is the caller's.
+	Cached int64
+	// Touched is the time (ns) of the last call on the booking. It is the
+	// caller's, who keeps it in step with Touch.
+	Touched int64
+	// Serial is the place of the booking in booking order. It is the caller's.
+	Serial uint64
+
+	bookingState
+}
+
+// bookingState is what a Rank keeps in a Booking.
+type bookingState struct {
+	rank *Rank // nil while not booked
+
+	touchPrev, touchNext     *Booking
+	prefillPrev, prefillNext *Booking
+	inPrefill, prefillDone   bool
+
+	promptBlocks int
+	leaf         *Block // last prompt block
+
+	// The last tailLen prompt blocks are owned (see Block): only this booking
+	// holds them and each weighs tailWeight. tailAbove is the block before
+	// them, nil if there is none. Above it there may be blocks that only this
+	// booking holds, but which were shared at the last decay or since.
+	tailAbove  *Block
+	tailLen    int64
+	tailWeight int64
+
+	// One output block is added per call, so neither the count nor, at 2^16
+	// a block, the weight can reach the end of int64.
+	outputs      int64
+	outputWeight int64
+}
+
+// PrefillDone says whether the prefill was reported done.
+func (b *Booking) PrefillDone() bool { return b.prefillDone }
+
+// OutputBlocks returns the number of output blocks added, on all ranks.
+func (b *Booking) OutputBlocks() int64 { return b.outputs }
+
+// PromptBlocks returns the number of prompt blocks booked, shared ones
+// included.
+func (b *Booking) PromptBlocks() int { return b.promptBlocks }
+
+// hashes returns the hashes of the prompt blocks, first to last.
+func (b *Booking) hashes() []uint64 {
+	if b.leaf == nil {
+		return nil
+	}
+	out := make([]uint64, b.promptBlocks)
+	i := len(out)
+	for blk := b.leaf; blk != nil; blk = blk.parent {
+		i--
+		out[i] = blk.Hash
+	}
+	return out
+}
+
+// holds says whether blk, which has exactly one holder and is the depth-th of
+// its path (from 1), is held by b.
+func (b *Booking) holds(blk *Block, depth int) bool {
+	if blk.owner != nil {
+		return blk.owner == b
+	}
+	// Not in the owned tail, so it can only be above it.
+	own, at := b.tailAbove, b.promptBlocks-int(b.tailLen)
+	for ; at > depth; at-- {
+		own = own.parent
+	}
+	return own == blk
+}

@@ -1,0 +1,130 @@
+package lifecycle
+
+import "fmt"
+
+// Check computes all that the rank keeps anew from its live bookings and
+// returns an error that names the first difference. It is for tests and for
+// builds that check invariants: it takes time in proportion to all blocks of
+// all bookings. (Since when the anchor decays depends on the past, and is not
+// checked.)
+func (r *Rank) Check() error {
+	if err := r.checkTouchOrder(); err != nil {
+		return fmt.Errorf("lifecycle: touch order: %w", err)
+	}
+	if err := r.checkPrefill(); err != nil {
+		return fmt.Errorf("lifecycle: prefill: %w", err)
+	}
+	if err := r.checkBlocks(); err != nil {
+		return fmt.Errorf("lifecycle: blocks: %w", err)
+	}
+	return nil
+}
+
+func (r *Rank) checkTouchOrder() error {
+	var n int64
+	var prev *Booking
+	for b := r.first; b != nil; b = b.touchNext {
+		if b.rank != r {
+			return fmt.Errorf("booking %q is not booked here", b.ID)
+		}
+		if b.touchPrev != prev {
+			return fmt.Errorf("booking %q has a wrong predecessor", b.ID)
+		}
+		if n++; n > r.requests {
+			break // also ends a cycle
+		}
+		prev = b
+	}
+	if n != r.requests || prev != r.last {
+		return fmt.Errorf("%d bookings counted, or a wrong last one; %d kept", n, r.requests)
+	}
+	return nil
+}
+
+func (r *Rank) checkPrefill() error {
+	want := 0
+	for b := range r.All() {
+		due := b.Tracked && b.Tokens > 0 && !b.prefillDone
+		if due != b.inPrefill {
+			return fmt.Errorf("booking %q is in the list: %t, should be: %t", b.ID, b.inPrefill, due)
+		}
+		if due {
+			want++
+		}
+	}
+	n := 0
+	var sum total
+	var unmodelled int64
+	var prev *Booking
+	for b := r.prefill.head; b != nil; b = b.prefillNext {
+		if b.rank != r || !b.inPrefill || b.prefillPrev != prev {
+			return fmt.Errorf("booking %q is linked wrongly", b.ID)
+		}
+		if n++; n > want {
+			break // also ends a cycle
+		}
+		sum.add(b.Tokens)
+		if b.Expected < 0 {
+			unmodelled++
+		}
+		prev = b
+	}
+	if n != want || prev != r.prefill.tail {
+		return fmt.Errorf("%d bookings in the list, or a wrong last one; want %d", n, want)
+	}
+	if sum != r.prefill.sum || unmodelled != r.prefill.unmodelled {
+		return fmt.Errorf("tokens %v, unmodelled %d; kept %v and %d",
+			sum, unmodelled, r.prefill.sum, r.prefill.unmodelled)
+	}
+	if anchor := r.prefill.head; (anchor == nil || anchor.Expected <= 0) && r.prefill.since != 0 {
+		return fmt.Errorf("nothing decays since %d", r.prefill.since)
+	}
+	return nil
+}
+
+func (r *Rank) checkBlocks() error {
+	refs := make(map[*Block]int64, len(r.blocks.nodes))
+	var weight total
+	for b := range r.All() {
+		weight.add(b.outputWeight)
+		if b.outputWeight < 0 || b.outputWeight > b.outputs*BlockUnit {
+			return fmt.Errorf("booking %q: weight %d for %d output blocks", b.ID, b.outputWeight, b.outputs)
+		}
+		depth := 0
+		for blk := b.leaf; blk != nil; blk = blk.parent {
+			if (int64(depth) < b.tailLen) != (blk.owner == b) {
+				return fmt.Errorf("booking %q: block %#x: wrong owner", b.ID, blk.Hash)
+			}
+			if int64(depth) == b.tailLen && blk != b.tailAbove {
+				return fmt.Errorf("booking %q: wrong block before the owned tail", b.ID)
+			}
+			refs[blk]++
+			depth++
+		}
+		if depth != b.promptBlocks || int64(depth) == b.tailLen && b.tailAbove != nil {
+			return fmt.Errorf("booking %q: %d prompt blocks, %d owned; kept %d",
+				b.ID, depth, b.tailLen, b.promptBlocks)
+		}
+	}
+	for blk, n := range refs {
+		switch w := blk.currentWeight(); {
+		case blk.refs != n:
+			return fmt.Errorf("block %#x: %d holders, kept %d", blk.Hash, n, blk.refs)
+		case blk.owner != nil && n != 1:
+			return fmt.Errorf("block %#x: owned and shared", blk.Hash)
+		case w < 0 || w > BlockUnit:
+			return fmt.Errorf("block %#x: weight %d", blk.Hash, w)
+		case r.blocks.nodes[blockKey{blk.parent, blk.Hash}] != blk:
+			return fmt.Errorf("block %#x: not found by its path", blk.Hash)
+		default:
+			weight.add(w)
+		}
+	}
+	if len(refs) != len(r.blocks.nodes) {
+		return fmt.Errorf("%d live blocks, kept %d", len(refs), len(r.blocks.nodes))
+	}
+	if kept := r.blocks.weight; kept < 0 || weight != (total{lo: uint64(kept)}) {
+		return fmt.Errorf("weight %d, kept %d", weight.lo, kept)
+	}
+	return nil
+}
