@@ -1,0 +1,163 @@
+package selector
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+)
+
+var (
+	// ErrNonFinite is matched by every [*CostError].
+	ErrNonFinite = errors.New("selector: non-finite cost")
+	// ErrNoCandidates is returned for an [Input] without candidates.
+	ErrNoCandidates = errors.New("selector: no candidates")
+)
+
+// CostError says that the cost of a candidate is NaN or infinite. No choice is
+// made then, not even among the others.
+type CostError struct {
+	Rank lifecycle.RankID
+	Cost float64
+}
+
+// Error returns the text of the error.
+func (e *CostError) Error() string {
+	return fmt.Sprintf("%v: %v on rank %v", ErrNonFinite, e.Cost, e.Rank)
+}
+
+// Unwrap returns [ErrNonFinite].
+func (e *CostError) Unwrap() error { return ErrNonFinite }
+
+// Ties says who is chosen among the best when there are several.
+type Ties uint8
+
+const (
+	// TiesRandom gives each of them the same chance. It is the default.
+	TiesRandom Ties = iota
+	// TiesLowest takes the lowest worker, then the lowest rank.
+	TiesLowest
+)
+
+// Rand is a source of random bits, for example [math/rand/v2.Rand]. It is used
+// by one Pick at a time.
+type Rand interface {
+	// Uint64 returns 64 uniform bits.
+	Uint64() uint64
+}
+
+// Params are the weights of the cost and the way to choose by it. Zero values
+// are taken as they stand; whoever fills them in applies the defaults.
+type Params struct {
+	// BlockSize (B) is the number of tokens in a block, at least 1.
+	BlockSize int64
+	// OverlapCredit (c) scales the credit for device blocks. Finite, not
+	// negative; the usual value is 1.
+	OverlapCredit float64
+	// PrefillScale (s) scales the prompt work left after the credit. Finite, not
+	// negative; the usual value is 1.
+	PrefillScale float64
+	// CreditDecay (k) lets the device credit fall on a rank that has more prompt
+	// work than the least loaded: at 1, by half for each excess as large as the
+	// request. Finite, not negative; 0, the usual value, is no decay.
+	CreditDecay float64
+	// RequestWeight (a) is the cost of an active request, in blocks. Finite, not
+	// negative; the usual value is 0.
+	RequestWeight float64
+	// Temperature (τ) softens the choice by cost. Finite; at 0, the usual value,
+	// and below the least cost wins.
+	Temperature float64
+	// Ties is used at temperature 0.
+	Ties Ties
+	// Tiers weighs cached blocks by where they lie.
+	Tiers TierWeights
+}
+
+// Candidate is what a selector knows of one rank: its load as projected for the
+// request, and what the request would find cached there.
+type Candidate struct {
+	Rank lifecycle.RankID
+
+	// ActivePrefill is the prompt work not yet done, in tokens.
+	ActivePrefill int64
+	// ActiveBlocks is the number of blocks held now.
+	ActiveBlocks int64
+	// Requests is the number of requests booked.
+	Requests int64
+	// PotentialBlocks is ActiveBlocks and the blocks the request would add.
+	PotentialBlocks int64
+
+	// Device, Host and Disk are the leading prompt blocks cached in each tier.
+	// Finite, not negative.
+	Device, Host, Disk float64
+	// TaintWeight is the sum of the weights of those preferred taints that the
+	// worker has; 0 if it has none.
+	TaintWeight float64
+
+	// Version changes with the load of the rank. It has no order.
+	Version uint64
+}
+
+// Input is one question to a selector. Its owner may use it again; a selector
+// keeps nothing of it and changes nothing in it but Scratch.
+type Input struct {
+	Params Params
+	// ISL is the input sequence length, in tokens, at least 0.
+	ISL int64
+	// TrackPrefill says whether the request counts as prompt work.
+	TrackPrefill bool
+	// Candidates are the ranks that may be chosen, at least one, each once, in
+	// the order of worker, then rank.
+	Candidates []Candidate
+	// LeastPrefill is the least ActivePrefill of the eligible ranks, in tokens.
+	LeastPrefill int64
+	// Rand is not asked when there is nothing to draw.
+	Rand Rand
+	// Scratch is room for a selector to work in. [KV] at a temperature above 0
+	// makes it as long as the candidates.
+	Scratch []float64
+}
+
+// Pick is the answer of a selector.
+type Pick struct {
+	// Index is the place of the choice in [Input.Candidates].
+	Index int
+	// Cost is what the choice was made by: tokens for [KV], active requests for
+	// [LeastLoaded] and [PowerOfTwo], 0 for the others.
+	Cost float64
+	// RunnerUp is the least cost among the others that were compared, +Inf if
+	// there were none.
+	RunnerUp float64
+	// Exact says that the choice may have depended on every bit that was read: it
+	// stands only while the version of the chosen rank does.
+	Exact bool
+	// Mark is for the own use of a [Tracker], to know in Booked what it saw in
+	// Pick.
+	Mark uint64
+
+	seen *lifecycle.RankID
+}
+
+// Selector chooses a rank. It is safe for concurrent use.
+type Selector interface {
+	// Pick chooses one of the candidates and changes no state.
+	Pick(in *Input) (Pick, error)
+}
+
+// Confirmer is a [Selector] whose choice can outlive a change of the chosen
+// rank. For a selector that is none, the version of that rank must be the same.
+type Confirmer interface {
+	// Confirm says whether p, made from in, still stands, given the numbers of
+	// the chosen rank read afresh. It is called under the lock of that rank and
+	// must not block.
+	Confirm(in *Input, p Pick, fresh Candidate) bool
+}
+
+// Tracker is a [Selector] with state that bookings move.
+type Tracker interface {
+	// Booked takes note that rank is being booked. It is called under the lock of
+	// that rank and must not block. If the state has moved since p was made it
+	// changes nothing and returns false: pick again. With force, for a rank that
+	// was settled without Pick, p is not looked at and the result is true.
+	Booked(in *Input, p Pick, rank lifecycle.RankID, force bool) bool
+}
