@@ -1,0 +1,226 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Order says in which order requests of one class are served.
+type Order uint8
+
+// The orders. The zero value is the default.
+const (
+	// FCFS serves first come, first served.
+	FCFS Order = iota
+	// LCFS serves the latest arrival first.
+	LCFS
+	// WSPT serves the least scheduling cost first (weighted shortest
+	// processing time).
+	WSPT
+)
+
+// String returns the order as it is written in a policy file.
+func (o Order) String() string {
+	switch o {
+	case FCFS:
+		return "fcfs"
+	case LCFS:
+		return "lcfs"
+	case WSPT:
+		return "wspt"
+	default:
+		return fmt.Sprintf("Order(%d)", uint8(o))
+	}
+}
+
+// ParseOrder reads an order as it is written in a policy file: fcfs, lcfs or
+// wspt, in lower case.
+func ParseOrder(s string) (Order, error) {
+	for _, o := range []Order{FCFS, LCFS, WSPT} {
+		if s == o.String() {
+			return o, nil
+		}
+	}
+	return FCFS, fmt.Errorf("%w: unknown order %q: %s", ErrInvalid, s, ruleOrder)
+}
+
+// The names of the limits, as refusals report them.
+const (
+	LimitRequests     = "requests"
+	LimitRawTokens    = "raw-tokens"
+	LimitCachedTokens = "cached-tokens"
+)
+
+// Limits bound how much may wait in a class, per worker. Nil means no limit;
+// 0 makes a class that never queues; negative is invalid.
+type Limits struct {
+	// Requests counts the waiting requests.
+	Requests *int64
+	// RawTokens counts their input tokens, cached or not.
+	RawTokens *int64
+	// CachedTokens counts their input tokens that were cached at arrival.
+	CachedTokens *int64
+}
+
+// Class is one queue class. Treat the classes of a [Profile] as read-only.
+type Class struct {
+	// Name is unique in the profile: letters, digits, "_", "." and "-".
+	Name string
+	// Family and Bucket are the class's cell in the matrix; both are empty for
+	// an explicit class, which is asked for by its name.
+	Family, Bucket string
+	// Order is the order in which requests of the class are served; default
+	// FCFS.
+	Order Order
+	// Quantum is what the class may spend per round of deficit round robin, in
+	// tokens: at least 1.
+	Quantum int64
+	// BusyThreshold makes a rank busy for this class when it has more active
+	// prefill tokens than this; at least 0, nil for none.
+	BusyThreshold *int64
+	// BusyThresholdFrac does the same in multiples of the worker's
+	// max_batched_tokens; finite and at least 0, nil for none. Either
+	// threshold suffices to make the rank busy.
+	BusyThresholdFrac *float64
+	// BusyWorkerRatio is the share of the eligible ranks that must be busy or
+	// overloaded before a request has to wait, in (0,1]. 0 means all of them.
+	// It needs a threshold.
+	BusyWorkerRatio float64
+	// MaxQueueAge is how long a request waits before it goes ahead of the
+	// class's order; 0 means never.
+	MaxQueueAge time.Duration
+	// Limits bound what may wait in the class.
+	Limits Limits
+}
+
+// CanQueue reports whether requests of this class can ever have to wait, which
+// takes a busy threshold.
+func (c *Class) CanQueue() bool {
+	return c.BusyThreshold != nil || c.BusyThresholdFrac != nil
+}
+
+// NeverQueues reports whether a limit of 0 forbids waiting in this class, and
+// which is the first, in the order requests, raw tokens, cached tokens.
+func (c *Class) NeverQueues() (limit string, never bool) {
+	switch {
+	case isZero(c.Limits.Requests):
+		return LimitRequests, true
+	case isZero(c.Limits.RawTokens):
+		return LimitRawTokens, true
+	case isZero(c.Limits.CachedTokens):
+		return LimitCachedTokens, true
+	}
+	return "", false
+}
+
+// BusyAbove returns the number of active prefill tokens above which a rank of a
+// worker with that max_batched_tokens (greater than 0) is busy for this class: active > tokens
+// says exactly what comparing with both thresholds says, for every int64. It
+// returns false if the class has no threshold.
+func (c *Class) BusyAbove(maxBatchedTokens int64) (tokens int64, ok bool) {
+	if !c.CanQueue() {
+		return 0, false
+	}
+	tokens = math.MaxInt64
+	if c.BusyThreshold != nil {
+		tokens = *c.BusyThreshold
+	}
+	if c.BusyThresholdFrac != nil {
+		tokens = min(tokens, lastNotAbove(*c.BusyThresholdFrac*float64(maxBatchedTokens)))
+	}
+	return tokens, true
+}
+
+// lastNotAbove returns the greatest n for which float64(n) > bound is false.
+// That is the floor of the bound only while floats resolve single integers;
+// from 2^53 on the conversion rounds n, and up to half the gap to the next
+// float still rounds down to the bound.
+func lastNotAbove(bound float64) int64 {
+	const limit = 1 << 63
+	switch {
+	case bound >= limit:
+		return math.MaxInt64
+	case bound < -limit || math.IsNaN(bound):
+		return math.MinInt64
+	}
+	n := int64(math.Floor(bound))
+	if bound < 1<<53 {
+		return n
+	}
+	next := math.Nextafter(bound, math.Inf(1))
+	n += int64((uint64(next) - uint64(bound)) / 2)
+	if float64(n) > bound {
+		n-- // the midpoint rounds to even, here upwards
+	}
+	return n
+}
+
+// MustWait reports whether a request has to wait, given how many ranks are
+// eligible for it (overload aside) and how many of those are busy for this
+// class or overloaded. With no eligible rank nobody waits.
+func (c *Class) MustWait(blocked, eligible int) bool {
+	if !c.CanQueue() || eligible <= 0 {
+		return false
+	}
+	if c.BusyWorkerRatio == 0 {
+		return blocked == eligible
+	}
+	return float64(blocked) >= c.BusyWorkerRatio*float64(eligible)
+}
+
+// LimitReached reports the first limit that the usage by those who wait has
+// reached: requests, raw tokens, cached tokens, in this order. The bound is the
+// limit per worker times the number of workers, saturating.
+func (c *Class) LimitReached(requests, raw, cached, workers int64) (limit string, usage, bound int64, reached bool) {
+	for _, l := range [...]struct {
+		name      string
+		perWorker *int64
+		usage     int64
+	}{
+		{LimitRequests, c.Limits.Requests, requests},
+		{LimitRawTokens, c.Limits.RawTokens, raw},
+		{LimitCachedTokens, c.Limits.CachedTokens, cached},
+	} {
+		if l.perWorker == nil {
+			continue
+		}
+		if bound := saturatingMul(*l.perWorker, workers); l.usage >= bound {
+			return l.name, l.usage, bound, true
+		}
+	}
+	return "", 0, 0, false
+}
+
+// saturatingMul multiplies two counts; negative ones count as 0.
+func saturatingMul(a, b int64) int64 {
+	if a <= 0 || b <= 0 {
+		return 0
+	}
+	if a > math.MaxInt64/b {
+		return math.MaxInt64
+	}
+	return a * b
+}
+
+// clone copies the class with what it points to, so that a profile shares no
+// memory with its caller.
+func (c *Class) clone() Class {
+	d := *c
+	d.BusyThreshold = clonePtr(c.BusyThreshold)
+	d.BusyThresholdFrac = clonePtr(c.BusyThresholdFrac)
+	d.Limits.Requests = clonePtr(c.Limits.Requests)
+	d.Limits.RawTokens = clonePtr(c.Limits.RawTokens)
+	d.Limits.CachedTokens = clonePtr(c.Limits.CachedTokens)
+	return d
+}
+
+func clonePtr[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
+}
+
+func isZero(p *int64) bool { return p != nil && *p == 0 }
