@@ -56,6 +56,10 @@ type bookingState struct {
 	outputWeight int64
 }
 
+// Live says whether the booking is on a rank. It is guarded, like the booking,
+// by that rank's lock.
+func (b *Booking) Live() bool { return b.rank != nil }
+
 // PrefillDone says whether the prefill was reported done.
 func (b *Booking) PrefillDone() bool { return b.prefillDone }
 

@@ -12,14 +12,9 @@ import (
 type RankID = lifecycle.RankID
 
 // Overlap says how many leading blocks of a prompt one rank already holds in
-// each cache tier. Counts are in blocks, may be fractional, and must be finite
-// and not negative.
-type Overlap struct {
-	Rank   RankID
-	Device float64
-	Host   float64
-	Disk   float64
-}
+// each cache tier. It has the fields Rank (RankID) and Device, Host and Disk
+// (float64, in blocks, finite and not negative).
+type Overlap = lifecycle.Overlap
 
 // Request describes one request to be scheduled. The zero value of every field
 // but ID is valid and means "nothing asked".

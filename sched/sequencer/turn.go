@@ -33,31 +33,49 @@ type Turn struct {
 	word atomic.Uint32 // written by whoever enters and by the holder
 }
 
+// Epochs is the work of whoever holds the turn. Its methods are called by the
+// holder only, and must not enter the turn themselves.
+type Epochs interface {
+	// Run does all the work there is, up to its bound, and reports whether work
+	// is left.
+	Run() (more bool)
+	// Heir returns the channel, of capacity 1, of somebody who waits and who
+	// will Enter when there is a token in it; nil if nobody waits.
+	Heir() chan<- struct{}
+}
+
 // Enter runs epochs if the turn is free, and else has its holder run another.
-//
-// epoch does all the work there is, up to its bound, and reports whether work is
-// left. pass wakes somebody who will Enter, and reports whether there was
-// anybody; it is called after the turn was given up. Neither may call Enter.
-func (t *Turn) Enter(epoch func() (more bool), pass func() bool) {
+func (t *Turn) Enter(e Epochs) {
 	if !t.take() {
 		return
 	}
 	for epochs := 1; ; epochs++ {
-		more := epoch()
-		if !more && t.word.CompareAndSwap(turnRunning, turnIdle) {
+		if !e.Run() && t.word.CompareAndSwap(turnRunning, turnIdle) {
 			return
 		}
-		if epochs < maxEpochs {
+		var heir chan<- struct{}
+		if epochs >= maxEpochs {
+			// Chosen while the turn is held: afterwards the queue is another's.
+			heir = e.Heir()
+		}
+		if heir == nil {
 			// Overwriting a dirty mark is right: the epoch that follows begins
 			// after whatever it stood for was published.
 			t.word.Store(turnRunning)
 			continue
 		}
 		t.word.Store(turnRequired)
-		if pass() || !t.word.CompareAndSwap(turnRequired, turnRunning) {
-			return
-		}
-		epochs = 0
+		Wake(heir)
+		return
+	}
+}
+
+// Wake leaves a token, which means only "look". One that is there already says
+// the same.
+func Wake(waiter chan<- struct{}) {
+	select {
+	case waiter <- struct{}{}:
+	default:
 	}
 }
 

@@ -1,0 +1,160 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+	"github.com/seed-3c5df8a4/turnstile/sched/selector"
+)
+
+// Reason says why no rank was chosen.
+type Reason uint8
+
+// The reasons.
+const (
+	// NoEndpoints: no rank is eligible, overload aside.
+	NoEndpoints Reason = iota + 1
+	// Overloaded: all eligible ranks are overloaded.
+	Overloaded
+	// PinnedOverloaded: the pinned rank is overloaded.
+	PinnedOverloaded
+	// NonFinite: a cost was not finite.
+	NonFinite
+	// SelectorFailed: the selector returned an error, no rank, or panicked.
+	SelectorFailed
+)
+
+// Failure says why no rank was chosen.
+type Failure struct {
+	Reason Reason
+	// Rank is the pinned rank or the one that cannot be compared, if HasRank.
+	Rank    lifecycle.RankID
+	HasRank bool
+	Rule    string
+	Cause   error
+}
+
+// Choice is the rank chosen for a request.
+type Choice struct {
+	// Candidate is its place among the candidates of the look.
+	Candidate int
+	// Forced: pinned or preferred, without asking the selector.
+	Forced bool
+	pick   selector.Pick
+}
+
+// Choose picks a rank among the candidates.
+func (l *Look) Choose(rnd selector.Rand) (Choice, *Failure) {
+	if len(l.candidates) == 0 {
+		return Choice{}, l.noCandidate()
+	}
+	r := l.Request
+	l.input = selector.Input{
+		Params: r.Params, ISL: r.ISL, TrackPrefill: r.Tracked, Candidates: l.candidates,
+		LeastPrefill: l.least(), Rand: rnd, Scratch: l.input.Scratch,
+	}
+	if r.Constraints.Pinned {
+		return Choice{Forced: true}, nil
+	}
+	if r.HasPrefer {
+		if place := l.World.Table.Slot(r.Prefer); place >= 0 {
+			if at := l.indexOf(place); at >= 0 {
+				return Choice{Candidate: at, Forced: true}, nil
+			}
+		}
+	}
+	pick, err := pickSafely(l.World.Selector, &l.input)
+	var cost *selector.CostError
+	switch {
+	case errors.As(err, &cost):
+		return Choice{}, &Failure{
+			Reason: NonFinite, Rank: cost.Rank, HasRank: true,
+			Rule: fmt.Sprintf("cost %v: must be finite", cost.Cost), Cause: err,
+		}
+	case err != nil:
+		return Choice{}, &Failure{Reason: SelectorFailed, Rule: "the selector must choose one of the candidates", Cause: err}
+	}
+	return Choice{Candidate: pick.Index, pick: pick}, nil
+}
+
+// pickSafely turns a panic or a rank that is not there into an error, so that a
+// selector of the embedder's harms nobody but its own request.
+func pickSafely(s selector.Selector, in *selector.Input) (pick selector.Pick, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("selector panicked: %v", p)
+		}
+	}()
+	pick, err = s.Pick(in)
+	if err == nil && (pick.Index < 0 || pick.Index >= len(in.Candidates)) {
+		err = fmt.Errorf("selector chose candidate %d of %d", pick.Index, len(in.Candidates))
+	}
+	return pick, err
+}
+
+// StandsLocked reports whether a choice still stands, given the rank's load.
+// REQUIRES: the lock of the chosen rank.
+func (l *Look) StandsLocked(c Choice, load *lifecycle.Load) bool {
+	shard := l.Slot(c.Candidate).Shard
+	if c.Forced || shard.Version() == l.candidates[c.Candidate].Version {
+		return true
+	}
+	if c.pick.Exact {
+		return false
+	}
+	confirmer, ok := l.World.Selector.(selector.Confirmer)
+	if !ok {
+		return false
+	}
+	depth := 0
+	if len(l.Request.Blocks) > 0 {
+		depth = shard.LivePrefixLocked(l.Request.Blocks)
+	}
+	return confirmer.Confirm(&l.input, c.pick, l.Fresh(c.Candidate, load, depth))
+}
+
+// TrackLocked tells a selector with state that the choice is being booked. If
+// it returns false, pick again. REQUIRES: the lock of the chosen rank.
+func (l *Look) TrackLocked(c Choice, force bool) bool {
+	tracker, ok := l.World.Selector.(selector.Tracker)
+	if !ok {
+		return true
+	}
+	return tracker.Booked(&l.input, c.pick, l.candidates[c.Candidate].Rank, c.Forced || force)
+}
+
+func (l *Look) noCandidate() *Failure {
+	c := &l.Request.Constraints
+	f := &Failure{Reason: NoEndpoints, Rule: "no eligible rank"}
+	if c.Pinned {
+		f.Rank, f.HasRank = c.Pin, true
+		f.Rule = "the pinned rank is not eligible: " + l.World.Table.CheckRank(c, c.Pin).String()
+	}
+	if l.Overloaded > 0 {
+		f.Reason, f.Rule = Overloaded, "every eligible rank is overloaded"
+		if c.Pinned {
+			f.Reason, f.Rule = PinnedOverloaded, "the pinned rank is overloaded"
+		}
+	}
+	return f
+}
+
+// Placed describes a candidate as chosen.
+type Placed struct {
+	Rank      lifecycle.RankID
+	Endpoint  string
+	Cached    int64
+	Overlap   lifecycle.Overlap
+	Potential int64
+}
+
+// Placed describes a candidate as chosen.
+func (l *Look) Placed(candidate int) Placed {
+	c := &l.candidates[candidate]
+	o := lifecycle.Overlap{Rank: c.Rank, Device: c.Device, Host: c.Host, Disk: c.Disk}
+	return Placed{
+		Rank: c.Rank, Endpoint: l.Slot(candidate).Worker.Endpoint,
+		Cached: l.Request.Cached(&o), Overlap: o, Potential: c.PotentialBlocks,
+	}
+}

@@ -1,0 +1,33 @@
+package pool
+
+import "github.com/seed-3c5df8a4/turnstile/lifecycle"
+
+// Instant is the moment at which a look is taken. It is read from the clock only
+// when a load that decays is met, and then stays the same.
+type Instant struct {
+	now   lifecycle.Now
+	at    int64
+	known bool
+}
+
+// Lazily returns an instant that is read from the clock when first needed.
+func Lazily(now lifecycle.Now) Instant { return Instant{now: now} }
+
+// At returns a given instant.
+func At(at int64) Instant { return Instant{at: at, known: true} }
+
+// Nanoseconds returns the instant.
+func (i *Instant) Nanoseconds() int64 {
+	if !i.known {
+		i.at, i.known = i.now(), true
+	}
+	return i.at
+}
+
+// Active returns the active prefill tokens at the instant.
+func (i *Instant) Active(p *lifecycle.Prefill) int64 {
+	if !p.Decays() {
+		return p.Active(p.AnchorSince)
+	}
+	return p.Active(i.Nanoseconds())
+}

@@ -1,0 +1,288 @@
+package pool
+
+import (
+	"math"
+	"slices"
+
+	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+	"github.com/seed-3c5df8a4/turnstile/sched/queue"
+	"github.com/seed-3c5df8a4/turnstile/sched/selector"
+	"github.com/seed-3c5df8a4/turnstile/shards"
+)
+
+// Look is one look at the ranks on behalf of one request: which are eligible,
+// whether the request must wait, and what a selector has to choose from. It is
+// scratch space to be used again, by one goroutine at a time.
+type Look struct {
+	World   *World
+	Request *Request
+	Class   int
+	Instant Instant
+
+	// Eligible counts the eligible ranks, overload aside; Overloaded those that
+	// are overloaded, Busy those of the others that are busy for the class.
+	Eligible, Overloaded, Busy int
+
+	slots    []int32 // all eligible ranks, as places in the table
+	versions []uint64
+	// What can be chosen: eligible and not overloaded.
+	places     []int32 // in the table, ascending
+	busy       []bool
+	depths     []int32
+	candidates []selector.Candidate
+	levels     []shards.PrefixLevel
+	input      selector.Input
+}
+
+// maxKept bounds the scratch space that outlives a look at an unusually large
+// pool.
+const maxKept = 1 << 14
+
+// Reset prepares for another look and gives oversized scratch back.
+func (l *Look) Reset() {
+	if cap(l.candidates) > maxKept {
+		*l = Look{}
+		return
+	}
+	l.World, l.Request, l.Instant = nil, nil, Instant{}
+	clear(l.levels[:cap(l.levels)])
+	l.input.Candidates, l.input.Rand = nil, nil
+}
+
+// Take looks at the ranks. The class decides what is busy; for an advisory
+// selection, which waits for nothing, give −1.
+func (l *Look) Take(w *World, r *Request, class int, at Instant) {
+	l.World, l.Request, l.Class, l.Instant = w, r, class, at
+	l.slots = w.Table.AppendEligible(l.slots[:0], &r.Constraints)
+	l.Eligible, l.Overloaded, l.Busy = len(l.slots), 0, 0
+	l.versions, l.places, l.busy, l.candidates = l.versions[:0], l.places[:0], l.busy[:0], l.candidates[:0]
+	slots := w.Table.Slots()
+	for _, place := range l.slots {
+		slot := &slots[place]
+		view := slot.Shard.View()
+		l.versions = append(l.versions, view.Version)
+		if slot.Overloaded {
+			l.Overloaded++
+			continue
+		}
+		active := l.Instant.Active(&view.Prefill)
+		busy := class >= 0 && active > w.BusyAbove(class, slot)
+		if busy {
+			l.Busy++
+		}
+		l.places = append(l.places, place)
+		l.busy = append(l.busy, busy)
+		l.candidates = append(l.candidates, selector.Candidate{
+			Rank:            slot.Shard.ID(),
+			ActivePrefill:   active,
+			ActiveBlocks:    view.Blocks,
+			Requests:        view.Requests,
+			PotentialBlocks: view.Blocks + int64(len(r.Blocks)),
+			Version:         view.Version,
+		})
+		if len(r.Taints) > 0 {
+			l.candidates[len(l.candidates)-1].TaintWeight = r.taintWeight(slot.Worker)
+		}
+	}
+	l.fillOverlaps()
+	l.fillDepths(slots)
+}
+
+// MustWait reports whether the request cannot run now.
+func (l *Look) MustWait() bool {
+	return l.World.Profile.Class(l.Class).MustWait(l.Busy+l.Overloaded, l.Eligible)
+}
+
+// AllOverloaded reports whether there are eligible ranks and all are overloaded.
+func (l *Look) AllOverloaded() bool { return l.Eligible > 0 && l.Overloaded == l.Eligible }
+
+// Unmoved reports whether no eligible rank has changed since the look: then all
+// that was seen was true at one instant.
+func (l *Look) Unmoved() bool {
+	slots := l.World.Table.Slots()
+	for i, place := range l.slots {
+		if slots[place].Shard.Version() != l.versions[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Slot returns the slot of a candidate.
+func (l *Look) Slot(candidate int) *shards.Slot { return &l.World.Table.Slots()[l.places[candidate]] }
+
+// Candidate returns what was seen of a candidate.
+func (l *Look) Candidate(candidate int) *selector.Candidate { return &l.candidates[candidate] }
+
+// IdleCandidate returns a candidate that was not busy, other than the one given;
+// −1 if there is none.
+func (l *Look) IdleCandidate(other int) int {
+	for i, busy := range l.busy {
+		if !busy && i != other {
+			return i
+		}
+	}
+	return -1
+}
+
+// Fresh returns a candidate's numbers as read anew under its rank's lock.
+func (l *Look) Fresh(candidate int, load *lifecycle.Load, livePrefix int) selector.Candidate {
+	c := l.candidates[candidate]
+	c.ActivePrefill = l.Instant.Active(&load.Prefill)
+	c.ActiveBlocks, c.Requests = load.Blocks, load.Requests
+	c.PotentialBlocks = load.Blocks + int64(len(l.Request.Blocks)-livePrefix)
+	return c
+}
+
+func (l *Look) indexOf(place int) int {
+	if len(l.places) == len(l.World.Table.Slots()) {
+		return place
+	}
+	at, found := slices.BinarySearch(l.places, int32(place))
+	if !found {
+		return -1
+	}
+	return at
+}
+
+func (l *Look) fillOverlaps() {
+	for i := range l.Request.Overlaps {
+		o := &l.Request.Overlaps[i]
+		place := l.World.Table.Slot(o.Rank)
+		if place < 0 {
+			continue
+		}
+		if at := l.indexOf(place); at >= 0 {
+			c := &l.candidates[at]
+			c.Device, c.Host, c.Disk = o.Device, o.Host, o.Disk
+		}
+	}
+}
+
+// fillDepths subtracts from each candidate's potential blocks those that are
+// live there. It comes after the loads were read: if a rank's version still
+// stands at booking, so does its depth.
+func (l *Look) fillDepths(slots []shards.Slot) {
+	if len(l.Request.Blocks) == 0 || len(slots) == 0 {
+		return
+	}
+	prefixes := slots[0].Shard.Prefixes()
+	if prefixes == nil {
+		return
+	}
+	l.levels = prefixes.Holders(l.Request.Blocks, l.levels)
+	if len(l.levels) == 0 {
+		return
+	}
+	l.depths = append(l.depths[:0], make([]int32, len(l.candidates))...)
+	for i := len(l.levels) - 1; i >= 0; i-- {
+		for _, shard := range l.levels[i].Holders {
+			place := l.World.Table.Slot(shard.ID())
+			if place < 0 || slots[place].Shard != shard {
+				continue
+			}
+			if at := l.indexOf(place); at >= 0 && l.depths[at] == 0 {
+				l.depths[at] = int32(l.levels[i].Depth)
+				l.candidates[at].PotentialBlocks -= int64(l.levels[i].Depth)
+			}
+		}
+	}
+}
+
+// exactTries is how often an exact look is taken anew before the ranks are
+// locked for it.
+const exactTries = 8
+
+// Gate looks at the ranks only as far as needed to say whether the request must
+// wait, and until when if time alone can end that. An exact "must wait" was true
+// at one instant: the ranks have not changed since they were read or, if they
+// will not stand still, they were locked.
+func (l *Look) Gate(w *World, r *Request, class int, at Instant, exact bool) queue.Gate {
+	l.World, l.Request, l.Class, l.Instant = w, r, class, at
+	l.slots = w.Table.AppendEligible(l.slots[:0], &r.Constraints)
+	gate := l.gate()
+	for tries := 0; exact && gate.MustWait && !l.Unmoved(); tries++ {
+		if tries == exactTries {
+			l.LockEligible()
+			gate = l.gate()
+			l.UnlockEligible()
+			break
+		}
+		gate = l.gate()
+	}
+	return gate
+}
+
+func (l *Look) gate() queue.Gate {
+	gate := queue.Gate{Eligible: len(l.slots), RetestAt: queue.NoDue}
+	rules := l.World.Profile.Class(l.Class)
+	oneIsEnough := rules.BusyWorkerRatio == 0 || rules.BusyWorkerRatio == 1
+	slots := l.World.Table.Slots()
+	l.versions = l.versions[:0]
+	busy := 0
+	for _, place := range l.slots {
+		slot := &slots[place]
+		view := slot.Shard.View()
+		l.versions = append(l.versions, view.Version)
+		if slot.Overloaded {
+			gate.Overloaded++
+			continue
+		}
+		above := l.World.BusyAbove(l.Class, slot)
+		if l.Instant.Active(&view.Prefill) <= above {
+			if oneIsEnough {
+				gate.RetestAt = queue.NoDue
+				return gate
+			}
+			continue
+		}
+		busy++
+		if view.Prefill.Decays() {
+			if idleAt, ever := view.Prefill.FallsTo(above); ever {
+				gate.RetestAt = min(gate.RetestAt, idleAt)
+			}
+		}
+	}
+	if gate.MustWait = rules.MustWait(busy+gate.Overloaded, gate.Eligible); !gate.MustWait {
+		gate.RetestAt = queue.NoDue
+	}
+	return gate
+}
+
+// LockEligible takes the locks of all eligible ranks, overloaded ones included.
+// The order of the table is the lock order.
+func (l *Look) LockEligible() {
+	slots := l.World.Table.Slots()
+	for _, place := range l.slots {
+		slots[place].Shard.Lock()
+	}
+}
+
+// UnlockEligible gives them back.
+func (l *Look) UnlockEligible() {
+	slots := l.World.Table.Slots()
+	for _, place := range l.slots {
+		slots[place].Shard.Unlock()
+	}
+}
+
+// HintedLocked reports whether a hint about any eligible rank is under way.
+// REQUIRES: their locks.
+func (l *Look) HintedLocked() bool {
+	slots := l.World.Table.Slots()
+	for _, place := range l.slots {
+		if slots[place].Shard.HintedLocked() {
+			return true
+		}
+	}
+	return false
+}
+
+// least returns the least active prefill of the candidates in tokens.
+func (l *Look) least() int64 {
+	least := int64(math.MaxInt64)
+	for i := range l.candidates {
+		least = min(least, l.candidates[i].ActivePrefill)
+	}
+	return least
+}

@@ -1,0 +1,189 @@
+package shards
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+)
+
+// Constraints say which ranks may serve a request.
+type Constraints struct {
+	// Pinned requests look at Pin alone.
+	Pinned bool
+	Pin    lifecycle.RankID
+	// Allowed lists worker ids; nil allows all.
+	Allowed []uint64
+	// Excluded lists worker ids.
+	Excluded []uint64
+	// RequiredTaints must all be on the worker.
+	RequiredTaints []string
+}
+
+// Check is what became of one rank's eligibility. The checks are made in this
+// order, and the first that fails is the answer.
+type Check uint8
+
+const (
+	// Eligible: all checks passed.
+	Eligible Check = iota
+	// NotAllowed: the worker is not in the allowed set, or is excluded.
+	NotAllowed
+	// Unavailable: the worker is not in the available set, or is draining.
+	Unavailable
+	// Missing: the rank does not exist.
+	Missing
+	// Untainted: the worker lacks a required taint.
+	Untainted
+	// Overloaded: the worker is in the overloaded set.
+	Overloaded
+)
+
+// String names the check that failed.
+func (c Check) String() string {
+	switch c {
+	case Eligible:
+		return "eligible"
+	case NotAllowed:
+		return "not in the allowed set or excluded"
+	case Unavailable:
+		return "not available"
+	case Missing:
+		return "the rank does not exist"
+	case Untainted:
+		return "lacks a required taint"
+	case Overloaded:
+		return "overloaded"
+	default:
+		return "unknown"
+	}
+}
+
+// Allows reports whether the sets of the constraints allow the worker.
+func (c *Constraints) Allows(worker uint64) bool {
+	return (c.Allowed == nil || slices.Contains(c.Allowed, worker)) && !slices.Contains(c.Excluded, worker)
+}
+
+// PinAllowed reports whether the pin, if any, is in the allowed set.
+func (c *Constraints) PinAllowed() bool {
+	return !c.Pinned || c.Allowed == nil || slices.Contains(c.Allowed, c.Pin.Worker)
+}
+
+// unconstrained reports whether every available rank will do.
+func (c *Constraints) unconstrained() bool {
+	return !c.Pinned && c.Allowed == nil && len(c.Excluded) == 0 && len(c.RequiredTaints) == 0
+}
+
+// CheckRank says whether a rank may serve the request and, if not, why.
+func (t *Table) CheckRank(c *Constraints, rank lifecycle.RankID) Check {
+	if !c.Allows(rank.Worker) {
+		return NotAllowed
+	}
+	at := t.Slot(rank)
+	if at < 0 {
+		if from, to := t.WorkerSlots(rank.Worker); from < to && !t.slots[from].Available {
+			return Unavailable
+		}
+		return Missing
+	}
+	return t.checkSlot(c, at)
+}
+
+// checkSlot goes on where Allows has passed.
+func (t *Table) checkSlot(c *Constraints, at int) Check {
+	slot := &t.slots[at]
+	if !slot.Available {
+		return Unavailable
+	}
+	for _, taint := range c.RequiredTaints {
+		if !slot.Worker.HasTaint(taint) {
+			return Untainted
+		}
+	}
+	if slot.Overloaded {
+		return Overloaded
+	}
+	return Eligible
+}
+
+// AppendEligible appends the places of the eligible ranks to dst in worker/rank
+// order, those that are overloaded included.
+func (t *Table) AppendEligible(dst []int32, c *Constraints) []int32 {
+	switch {
+	case c.Pinned:
+		if check := t.CheckRank(c, c.Pin); check == Eligible || check == Overloaded {
+			dst = append(dst, int32(t.Slot(c.Pin)))
+		}
+	case c.unconstrained():
+		for i := range t.slots {
+			if t.slots[i].Available {
+				dst = append(dst, int32(i))
+			}
+		}
+	case c.Allowed != nil:
+		start := len(dst)
+		for _, id := range c.Allowed {
+			if from, to := t.WorkerSlots(id); from < to && !slices.Contains(dst[start:], int32(from)) {
+				dst = t.appendRange(dst, c, from, to)
+			}
+		}
+		slices.Sort(dst[start:])
+		dst = dst[:start+len(slices.Compact(dst[start:]))]
+	default:
+		dst = t.appendRange(dst, c, 0, len(t.slots))
+	}
+	return dst
+}
+
+func (t *Table) appendRange(dst []int32, c *Constraints, from, to int) []int32 {
+	for i := from; i < to; i++ {
+		if slices.Contains(c.Excluded, t.slots[i].Worker.ID) {
+			continue
+		}
+		if check := t.checkSlot(c, i); check == Eligible || check == Overloaded {
+			dst = append(dst, int32(i))
+		}
+	}
+	return dst
+}
+
+// Key is equal for constraints that mean the same, whatever the order of their
+// lists, and empty for none.
+func (c *Constraints) Key() string {
+	if c.unconstrained() {
+		return ""
+	}
+	var key []byte
+	if c.Pinned {
+		key = append(key, 'p')
+		key = binary.BigEndian.AppendUint64(key, c.Pin.Worker)
+		key = binary.BigEndian.AppendUint32(key, c.Pin.Rank)
+	}
+	if c.Allowed != nil {
+		key = appendIDs(append(key, 'a'), c.Allowed)
+	}
+	if len(c.Excluded) > 0 {
+		key = appendIDs(append(key, 'x'), c.Excluded)
+	}
+	if len(c.RequiredTaints) > 0 {
+		taints := slices.Clone(c.RequiredTaints)
+		slices.Sort(taints)
+		key = append(key, 't')
+		for _, taint := range slices.Compact(taints) {
+			key = binary.AppendUvarint(key, uint64(len(taint)))
+			key = append(key, taint...)
+		}
+	}
+	return string(key)
+}
+
+func appendIDs(key []byte, ids []uint64) []byte {
+	sorted := slices.Clone(ids)
+	slices.Sort(sorted)
+	sorted = slices.Compact(sorted)
+	key = binary.AppendUvarint(key, uint64(len(sorted)))
+	for _, id := range sorted {
+		key = binary.BigEndian.AppendUint64(key, id)
+	}
+	return key
+}

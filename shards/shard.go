@@ -1,0 +1,240 @@
+package shards
+
+import (
+	"cmp"
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	"github.com/seed-3c5df8a4/turnstile/capacity"
+	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+)
+
+// Env is what the shards of one pool share.
+type Env struct {
+	// Now tells the time in nanoseconds.
+	Now lifecycle.Now
+	// ring carries capacity hints; nil while no class can queue. Written by
+	// EnableHints, read under the ranks' locks.
+	ring atomic.Pointer[capacity.Ring[*Shard]]
+	// prefixes is made with the first booking that has block hashes.
+	prefixes atomic.Pointer[Prefixes]
+	// ordinals numbers the shards in order of creation.
+	ordinals atomic.Uint64
+}
+
+// EnableHints makes the ring, if there is none yet. It must be called before
+// anyone may wait, that is, before the profile that lets them is published: a
+// release that finds no ring has then published its load before the first
+// waiter reads it.
+func (e *Env) EnableHints() {
+	if e.ring.Load() == nil {
+		e.ring.CompareAndSwap(nil, capacity.NewRing(capacity.DefaultSize, func(s *Shard) *capacity.Mark { return &s.hint }))
+	}
+}
+
+// Hints returns the ring, nil if hints are not enabled.
+func (e *Env) Hints() *capacity.Ring[*Shard] { return e.ring.Load() }
+
+// Prefixes returns the index of live prompt blocks, nil if there never were any.
+func (e *Env) Prefixes() *Prefixes { return e.prefixes.Load() }
+
+// Shard is one rank: a lock, the authoritative state under it, and the load it
+// publishes. A rank that is removed and added again is another shard.
+//
+// Methods named …Locked need the lock. No callback, send, log or wake happens
+// under it; see the package comment for the lock order.
+type Shard struct {
+	id      lifecycle.RankID
+	ordinal uint64
+	env     *Env
+
+	mu struct {
+		sync.Mutex
+		rank lifecycle.Rank
+		// dead: the rank was removed; its bookings are gone and no other may come.
+		dead bool
+		// tags numbers the blocks that became live here.
+		tags uint64
+		// last is the prefill load as last published.
+		last lifecycle.Prefill
+	}
+	// hint is set under mu, cleared by the holder of the turn.
+	hint capacity.Mark
+
+	// The published load stands apart from the lock, so that readers do not
+	// slow down who waits for it.
+	_         [64]byte
+	published published
+	_         [64]byte
+}
+
+// NewShard returns an idle rank.
+func NewShard(id lifecycle.RankID, env *Env) *Shard {
+	s := &Shard{id: id, ordinal: env.ordinals.Add(1), env: env}
+	s.mu.rank = *lifecycle.NewRank((*blockObserver)(s))
+	return s
+}
+
+// ID returns the rank.
+func (s *Shard) ID() lifecycle.RankID { return s.id }
+
+// Ordinal is unique among the shards of a pool: it is the generation of a rank.
+func (s *Shard) Ordinal() uint64 { return s.ordinal }
+
+// Before is the lock order among shards.
+func (s *Shard) Before(other *Shard) bool {
+	return cmp.Or(s.id.Compare(other.id), cmp.Compare(s.ordinal, other.ordinal)) < 0
+}
+
+// Prefixes returns the index of live prompt blocks of the pool, nil if there
+// never were any.
+func (s *Shard) Prefixes() *Prefixes { return s.env.Prefixes() }
+
+// View returns the published load without taking the lock.
+func (s *Shard) View() View {
+	var v View
+	v.Version = s.published.read(&v.Load)
+	return v
+}
+
+// Version returns the change counter without taking the lock.
+func (s *Shard) Version() uint64 { return s.published.version.Load() }
+
+// Lock takes the rank's lock.
+func (s *Shard) Lock() { s.mu.Lock() }
+
+// Unlock gives it back.
+func (s *Shard) Unlock() { s.mu.Unlock() }
+
+// LockBoth takes the locks of two shards, which may be the same one, in order.
+func LockBoth(a, b *Shard) {
+	switch {
+	case a == b:
+		a.Lock()
+	case a.Before(b):
+		a.Lock()
+		b.Lock()
+	default:
+		b.Lock()
+		a.Lock()
+	}
+}
+
+// UnlockBoth gives the locks of two shards back.
+func UnlockBoth(a, b *Shard) {
+	a.Unlock()
+	if a != b {
+		b.Unlock()
+	}
+}
+
+// DeadLocked reports whether the rank was removed.
+func (s *Shard) DeadLocked() bool { return s.mu.dead }
+
+// HintedLocked reports whether a hint about this rank is under way: something
+// was freed here that the queue has not looked at yet.
+func (s *Shard) HintedLocked() bool { return s.hint.Set() }
+
+// LoadLocked returns the authoritative load.
+func (s *Shard) LoadLocked() lifecycle.Load { return s.mu.rank.Load() }
+
+// LivePrefixLocked returns how many leading blocks are live on the rank.
+func (s *Shard) LivePrefixLocked(blocks []uint64) int { return s.mu.rank.LivePrefix(blocks) }
+
+// WithoutLocked returns load and live prefix as if a booking were released.
+func (s *Shard) WithoutLocked(b *lifecycle.Booking, blocks []uint64) (lifecycle.Load, int) {
+	return s.mu.rank.LoadWithout(b, s.env.Now), s.mu.rank.LivePrefixWithout(b, blocks)
+}
+
+// BookLocked adds a booking.
+func (s *Shard) BookLocked(b *lifecycle.Booking, blocks []uint64) {
+	if len(blocks) > 0 && s.env.prefixes.Load() == nil {
+		s.env.prefixes.CompareAndSwap(nil, newPrefixes())
+	}
+	s.mu.rank.Book(b, blocks, s.env.Now)
+	s.publishLocked()
+}
+
+// PrefillDoneLocked ends a booking's prefill; it reports whether that was not
+// done yet.
+func (s *Shard) PrefillDoneLocked(b *lifecycle.Booking) (changed bool) {
+	if changed = s.mu.rank.PrefillDone(b, s.env.Now); changed {
+		s.publishLocked()
+	}
+	return changed
+}
+
+// AddOutputBlockLocked adds an output block of weight 1.
+func (s *Shard) AddOutputBlockLocked(b *lifecycle.Booking) {
+	s.mu.rank.AddOutputBlock(b)
+	s.publishLocked()
+}
+
+// AddDecayedOutputBlockLocked adds an output block and sets the weights that go
+// with it.
+func (s *Shard) AddDecayedOutputBlockLocked(b *lifecycle.Booking, weight int64) {
+	s.mu.rank.AddOutputBlockWithDecay(b, weight)
+	s.publishLocked()
+}
+
+// SetTokensLocked corrects a booking's prefill tokens.
+func (s *Shard) SetTokensLocked(b *lifecycle.Booking, tokens int64) {
+	s.mu.rank.SetTokens(b, tokens, s.env.Now)
+	s.publishLocked()
+}
+
+// TouchLocked makes a booking the last in touch order.
+func (s *Shard) TouchLocked(b *lifecycle.Booking) { s.mu.rank.Touch(b) }
+
+// LeastRecentlyTouchedLocked returns the first in touch order, or nil.
+func (s *Shard) LeastRecentlyTouchedLocked() *lifecycle.Booking {
+	return s.mu.rank.LeastRecentlyTouched()
+}
+
+// BookingsLocked yields the live bookings in touch order.
+func (s *Shard) BookingsLocked() iter.Seq[*lifecycle.Booking] { return s.mu.rank.All() }
+
+// ReleaseLocked ends a booking.
+func (s *Shard) ReleaseLocked(b *lifecycle.Booking) {
+	s.mu.rank.Release(b, s.env.Now)
+	s.publishLocked()
+}
+
+// TransferLocked moves a booking to another shard. REQUIRES: both locks.
+func (s *Shard) TransferLocked(b *lifecycle.Booking, to *Shard, tokens int64) {
+	s.mu.rank.Transfer(b, &to.mu.rank, tokens, s.env.Now)
+	s.publishLocked()
+	to.publishLocked()
+}
+
+// KillLocked marks the rank as removed. Its bookings must be released.
+func (s *Shard) KillLocked() {
+	s.mu.dead = true
+	if ring := s.env.ring.Load(); ring != nil {
+		ring.Forget(s)
+	}
+}
+
+// CheckLocked compares the sums with the bookings.
+func (s *Shard) CheckLocked() error { return s.mu.rank.Check() }
+
+// publishLocked makes the load visible and then leaves a hint if prefill load
+// went down or decays otherwise than before. Load, mark and push are one section
+// under the lock: whoever books here later sees either both or neither. The mark
+// comes after the load, so that whoever clears it reads the new load.
+func (s *Shard) publishLocked() {
+	load := s.mu.rank.Load()
+	s.published.write(&load)
+	before, after := &s.mu.last, &load.Prefill
+	freed := after.Sum < before.Sum || (before.HasAnchor &&
+		(after.AnchorSince != before.AnchorSince || after.AnchorTokens != before.AnchorTokens ||
+			after.AnchorDuration != before.AnchorDuration || after.HasAnchor != before.HasAnchor))
+	*before = *after
+	if !freed || s.mu.dead {
+		return
+	}
+	if ring := s.env.ring.Load(); ring != nil {
+		ring.Record(s)
+	}
+}

@@ -1,0 +1,239 @@
+package shards
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+)
+
+// Slot is one rank in a table.
+type Slot struct {
+	Shard *Shard
+	// Worker is shared by the worker's slots; WorkerIndex is its place in the
+	// table.
+	Worker      *Worker
+	WorkerIndex int
+	// Available: the worker is in the available set and is not draining.
+	Available bool
+	// Overloaded: the worker is in the overloaded set.
+	Overloaded bool
+}
+
+// Table is one immutable state of the pool: workers, ranks and the sets that
+// concern them. A change makes a new table; ranks that stay keep their shard.
+type Table struct {
+	workers []*Worker // by id
+	first   []int     // first slot of each worker
+	slots   []Slot    // in worker/rank order
+
+	draining   map[uint64]struct{} // ids of workers in the table
+	overloaded map[uint64]struct{}
+	available  map[uint64]struct{} // nil means all
+}
+
+// NewTable returns a table without workers.
+func NewTable() *Table { return &Table{} }
+
+// Slots returns the ranks in worker/rank order. They must not be changed.
+func (t *Table) Slots() []Slot { return t.slots }
+
+// Workers returns the workers by id. They must not be changed.
+func (t *Table) Workers() []*Worker { return t.workers }
+
+// Worker returns one worker, nil if there is none of that id.
+func (t *Table) Worker(id uint64) *Worker {
+	if i, found := t.find(id); found {
+		return t.workers[i]
+	}
+	return nil
+}
+
+// Slot returns the place of a rank in Slots, −1 if it does not exist.
+func (t *Table) Slot(rank lifecycle.RankID) int {
+	i, found := t.find(rank.Worker)
+	if !found || !t.workers[i].has(rank) {
+		return -1
+	}
+	return t.first[i] + int(rank.Rank-t.workers[i].StartRank)
+}
+
+// WorkerSlots returns the range of a worker's slots, empty if there is none of
+// that id.
+func (t *Table) WorkerSlots(id uint64) (from, to int) {
+	i, found := t.find(id)
+	if !found {
+		return 0, 0
+	}
+	return t.first[i], t.first[i] + int(t.workers[i].Ranks)
+}
+
+func (t *Table) find(id uint64) (int, bool) {
+	return slices.BinarySearchFunc(t.workers, id, func(w *Worker, id uint64) int {
+		return cmp.Compare(w.ID, id)
+	})
+}
+
+// Shards yields the shard of every rank.
+func (t *Table) Shards(yield func(*Shard) bool) {
+	for i := range t.slots {
+		if !yield(t.slots[i].Shard) {
+			return
+		}
+	}
+}
+
+// With returns the table with the workers added or updated, and the shards of
+// the ranks that are gone.
+func (t *Table) With(workers []Worker, newShard func(lifecycle.RankID) *Shard) (*Table, []*Shard, error) {
+	updated, err := normalizeAll(workers)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, w := range t.workers {
+		if _, found := updated[w.ID]; !found {
+			updated[w.ID] = w
+		}
+	}
+	next, gone := t.rebuild(updated, newShard)
+	return next, gone, nil
+}
+
+// Replaced returns a table with just these workers, and the shards of the ranks
+// that are gone.
+func (t *Table) Replaced(workers []Worker, newShard func(lifecycle.RankID) *Shard) (*Table, []*Shard, error) {
+	updated, err := normalizeAll(workers)
+	if err != nil {
+		return nil, nil, err
+	}
+	next, gone := t.rebuild(updated, newShard)
+	return next, gone, nil
+}
+
+// Without returns the table without a worker, and the shards that are gone. It
+// is not ok if there is no such worker.
+func (t *Table) Without(id uint64) (next *Table, gone []*Shard, ok bool) {
+	if _, found := t.find(id); !found {
+		return nil, nil, false
+	}
+	kept := make(map[uint64]*Worker, len(t.workers))
+	for _, w := range t.workers {
+		if w.ID != id {
+			kept[w.ID] = w
+		}
+	}
+	next, gone = t.rebuild(kept, nil)
+	return next, gone, true
+}
+
+// WithDraining returns the table with a worker's draining begun or ended. It is
+// not ok if there is no such worker.
+func (t *Table) WithDraining(id uint64, draining bool) (next *Table, ok bool) {
+	if _, found := t.find(id); !found {
+		return nil, false
+	}
+	copied := *t
+	copied.draining = maps.Clone(t.draining)
+	if copied.draining == nil {
+		copied.draining = make(map[uint64]struct{})
+	}
+	if draining {
+		copied.draining[id] = struct{}{}
+	} else {
+		delete(copied.draining, id)
+	}
+	return copied.flagged(), true
+}
+
+// WithOverloaded returns the table with another set of overloaded workers. The
+// ids need not exist.
+func (t *Table) WithOverloaded(ids []uint64) *Table {
+	copied := *t
+	copied.overloaded = setOf(ids)
+	return copied.flagged()
+}
+
+// WithAvailable returns the table with another set of available workers; nil
+// means all. The ids need not exist.
+func (t *Table) WithAvailable(ids []uint64) *Table {
+	copied := *t
+	copied.available = nil
+	if ids != nil {
+		copied.available = setOf(ids)
+	}
+	return copied.flagged()
+}
+
+func setOf(ids []uint64) map[uint64]struct{} {
+	set := make(map[uint64]struct{}, len(ids))
+	for _, id := range ids {
+		set[id] = struct{}{}
+	}
+	return set
+}
+
+func normalizeAll(workers []Worker) (map[uint64]*Worker, error) {
+	byID := make(map[uint64]*Worker, len(workers))
+	for _, w := range workers {
+		normal, err := w.normalize()
+		if err != nil {
+			return nil, err
+		}
+		if _, repeated := byID[w.ID]; repeated {
+			return nil, &WorkerError{ID: w.ID, Rule: fmt.Sprintf("id %d is given twice", w.ID)}
+		}
+		byID[w.ID] = &normal
+	}
+	return byID, nil
+}
+
+func (t *Table) rebuild(workers map[uint64]*Worker, newShard func(lifecycle.RankID) *Shard) (*Table, []*Shard) {
+	next := &Table{overloaded: t.overloaded, available: t.available}
+	for _, w := range workers {
+		next.workers = append(next.workers, w)
+	}
+	slices.SortFunc(next.workers, func(a, b *Worker) int { return cmp.Compare(a.ID, b.ID) })
+	for i, w := range next.workers {
+		next.first = append(next.first, len(next.slots))
+		for rank := range w.Ranks {
+			id := lifecycle.RankID{Worker: w.ID, Rank: w.StartRank + rank}
+			slot := Slot{Worker: w, WorkerIndex: i}
+			if at := t.Slot(id); at >= 0 {
+				slot.Shard = t.slots[at].Shard
+			} else {
+				slot.Shard = newShard(id)
+			}
+			next.slots = append(next.slots, slot)
+		}
+		if _, draining := t.draining[w.ID]; draining {
+			if next.draining == nil {
+				next.draining = make(map[uint64]struct{})
+			}
+			next.draining[w.ID] = struct{}{}
+		}
+	}
+	var gone []*Shard
+	for i := range t.slots {
+		if next.Slot(t.slots[i].Shard.ID()) < 0 {
+			gone = append(gone, t.slots[i].Shard)
+		}
+	}
+	return next.flagged(), gone
+}
+
+// flagged fills in what the sets say of each slot. REQUIRES: t is not published
+// yet; its slots may be another table's.
+func (t *Table) flagged() *Table {
+	t.slots = slices.Clone(t.slots)
+	for i := range t.slots {
+		id := t.slots[i].Worker.ID
+		_, draining := t.draining[id]
+		_, listed := t.available[id]
+		_, overloaded := t.overloaded[id]
+		t.slots[i].Available = !draining && (t.available == nil || listed)
+		t.slots[i].Overloaded = overloaded
+	}
+	return t
+}

@@ -1,0 +1,72 @@
+package shards
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+)
+
+const (
+	// MaxRanks is the most ranks a worker may have.
+	MaxRanks = 1024
+	// DefaultMaxBatchedTokens stands in for a worker that does not say.
+	DefaultMaxBatchedTokens = 10_000_000
+)
+
+// Worker describes one inference-engine process, which holds the ranks
+// StartRank to StartRank+Ranks−1.
+type Worker struct {
+	ID               uint64
+	StartRank        uint32
+	Ranks            uint32
+	MaxBatchedTokens int64
+	TotalKVBlocks    int64
+	Taints           []string
+	Endpoint         string
+}
+
+// WorkerError says which rule a worker breaks.
+type WorkerError struct {
+	ID   uint64
+	Rule string
+}
+
+// Error names the worker and the rule.
+func (e *WorkerError) Error() string { return fmt.Sprintf("worker %d: %s", e.ID, e.Rule) }
+
+// normalize checks the worker and fills in what it does not say.
+func (w Worker) normalize() (Worker, error) {
+	fault := func(format string, args ...any) (Worker, error) {
+		return Worker{}, &WorkerError{ID: w.ID, Rule: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case w.Ranks < 1 || w.Ranks > MaxRanks:
+		return fault("%d ranks: must be 1 to %d", w.Ranks, MaxRanks)
+	case w.StartRank > math.MaxUint32-w.Ranks:
+		return fault("start rank %d with %d ranks: their sum must fit in 32 bits", w.StartRank, w.Ranks)
+	case w.MaxBatchedTokens < 0:
+		return fault("max batched tokens %d: must be positive", w.MaxBatchedTokens)
+	case w.TotalKVBlocks < 0:
+		return fault("total KV blocks %d: must not be negative", w.TotalKVBlocks)
+	}
+	if w.MaxBatchedTokens == 0 {
+		w.MaxBatchedTokens = DefaultMaxBatchedTokens
+	}
+	w.Taints = slices.Clone(w.Taints)
+	slices.Sort(w.Taints)
+	w.Taints = slices.Compact(w.Taints)
+	return w, nil
+}
+
+// HasTaint reports whether the worker has the taint. REQUIRES: the worker comes
+// from a Table.
+func (w *Worker) HasTaint(taint string) bool {
+	_, found := slices.BinarySearch(w.Taints, taint)
+	return found
+}
+
+func (w *Worker) has(rank lifecycle.RankID) bool {
+	return rank.Worker == w.ID && rank.Rank >= w.StartRank && rank.Rank-w.StartRank < w.Ranks
+}
