@@ -93,24 +93,23 @@ func parseScript(s streams, path string) (*script.File, error) {
 func execute(f *script.File, factory script.Factory, w io.Writer) (err error) {
 	r := script.New(factory)
 	defer func() { err = errors.Join(err, r.Close()) }()
+	var blank string
 	for i := range f.Steps {
 		step := &f.Steps[i]
 		output, err := r.Run(&step.Data)
 		if err != nil {
 			return err
 		}
-		if i > 0 {
-			fmt.Fprintln(w)
+		if _, err := io.WriteString(w, blank); err != nil {
+			return err
 		}
 		if err := step.Write(w, output); err != nil {
 			return err
 		}
+		blank = "\n"
 	}
-	for i, line := range f.Tail {
-		if i == 0 {
-			fmt.Fprintln(w)
-		}
-		fmt.Fprintln(w, line)
+	if len(f.Tail) > 0 {
+		_, err = io.WriteString(w, blank+strings.Join(f.Tail, "\n")+"\n")
 	}
-	return nil
+	return err
 }
