@@ -37,6 +37,9 @@ var (
 	// the one the call carries.
 	ErrStaleAttempt = errors.New("stale-attempt")
 
+	// ErrSelector: the selector returned an error or no rank, or panicked.
+	ErrSelector = errors.New("selector-failed")
+
 	// ErrUnchanged: a lifecycle call had nothing to change, because the booking
 	// has ended or the step was made before. Harmless: every lifecycle call is
 	// idempotent.

@@ -1,5 +1,11 @@
 package sched
 
+import (
+	"errors"
+
+	"github.com/seed-3c5df8a4/turnstile/sched/pool"
+)
+
 // ClassStats is the state of one policy class at one moment.
 type ClassStats struct {
 	Name string
@@ -32,4 +38,115 @@ type Stats struct {
 	// HintOverflows counts full rechecks forced by a full hint ring, Epochs the
 	// epochs run, Retries the selections made again because a race was lost.
 	HintOverflows, Epochs, Retries int64
+}
+
+// rejectionCodes is the number of codes that a rejection can have.
+const rejectionCodes = 13
+
+// codes returns the sentinels of rejections, by place in counters.rejected.
+func codes() [rejectionCodes]error {
+	return [...]error{
+		ErrInvalid, ErrNoEndpoints, ErrOverloaded, ErrPinnedOverloaded, ErrPinNotAllowed, ErrQueueFull,
+		ErrWouldQueue, ErrDuplicate, ErrDeadline, ErrCanceled, ErrClosed, ErrSelector, ErrWorkerRemoved,
+	}
+}
+
+// reject notes a rejection that its caller makes itself.
+func (s *Scheduler) reject(id string, query bool, err error) {
+	s.countRejection(err)
+	s.journal.add(Decision{Kind: DecisionRejected, Request: id, Query: query, Err: err})
+}
+
+func (s *Scheduler) countRejection(err error) {
+	for i, code := range codes() {
+		if errors.Is(err, code) {
+			s.counters.rejected[i].Inc()
+			return
+		}
+	}
+}
+
+// Loads returns the load of every rank, in worker/rank order. Each is of one
+// moment; different ranks may be of slightly different ones.
+func (s *Scheduler) Loads() []RankLoad {
+	slots := s.world.Load().Table.Slots()
+	loads := make([]RankLoad, len(slots))
+	at := pool.Lazily(s.env.Now)
+	for i := range slots {
+		view := slots[i].Shard.View()
+		loads[i] = RankLoad{
+			Rank: slots[i].Shard.ID(), PrefillTokens: at.Active(&view.Prefill), Blocks: view.Blocks,
+			Requests: view.Requests, TotalKVBlocks: slots[i].Worker.TotalKVBlocks,
+		}
+	}
+	return loads
+}
+
+// PotentialLoad is the load of a rank as projected for a request.
+type PotentialLoad struct {
+	RankLoad
+	// PotentialPrefillTokens are the active ones and those the request would
+	// bring.
+	PotentialPrefillTokens int64
+	// PotentialDecodeBlocks are the active blocks and those the request would
+	// add.
+	PotentialDecodeBlocks int64
+	CachedTokens          int64
+}
+
+// PotentialLoads returns the load of every rank that could serve the request,
+// as projected with the request on it. It changes nothing. Its errors are those
+// of Select, but for those that concern the choice.
+func (s *Scheduler) PotentialLoads(r *Request) ([]PotentialLoad, error) {
+	l := s.looks.Get().(*pool.Look)
+	defer s.putLook(l)
+	request := &l.Own
+	if err := r.derive(s.params, request); err != nil {
+		return nil, err
+	}
+	if !request.Constraints.PinAllowed() {
+		return nil, pinNotAllowed(r.ID, &request.Constraints)
+	}
+	l.Take(s.world.Load(), request, -1, pool.Lazily(s.env.Now))
+	loads := make([]PotentialLoad, l.Candidates())
+	for i := range loads {
+		c, slot, placed := l.Candidate(i), l.Slot(i), l.Placed(i)
+		loads[i] = PotentialLoad{
+			RankLoad: RankLoad{
+				Rank: c.Rank, PrefillTokens: c.ActivePrefill, Blocks: c.ActiveBlocks, Requests: c.Requests,
+				TotalKVBlocks: slot.Worker.TotalKVBlocks,
+			},
+			PotentialPrefillTokens: c.ActivePrefill,
+			PotentialDecodeBlocks:  c.PotentialBlocks,
+			CachedTokens:           placed.Cached,
+		}
+		if request.Tracked {
+			loads[i].PotentialPrefillTokens += max(0, r.ISL-placed.Cached)
+		}
+	}
+	return loads, nil
+}
+
+// Stats returns a summary.
+func (s *Scheduler) Stats() Stats {
+	w := s.world.Load()
+	stats := Stats{
+		Classes: s.ledger.stats(w.Profile), Waiting: s.waiting.Load(),
+		Admitted: s.counters.admitted.Value(), Queries: s.counters.queries.Value(),
+		Rejected: make(map[string]int64),
+		Expired:  s.counters.expired.Load(), Leaked: s.counters.leaked.Load(), Dropped: s.counters.dropped.Load(),
+		Epochs: s.counters.epochs.Load(), Retries: s.counters.retries.Load(),
+	}
+	for i := range w.Table.Slots() {
+		stats.Live += w.Table.Slots()[i].Shard.View().Requests
+	}
+	for i, code := range codes() {
+		if n := s.counters.rejected[i].Load(); n > 0 {
+			stats.Rejected[code.Error()] = n
+		}
+	}
+	if ring := s.env.Hints(); ring != nil {
+		stats.HintOverflows = ring.Overflows()
+	}
+	return stats
 }

@@ -58,10 +58,8 @@ func (l *Look) Choose(rnd selector.Rand) (Choice, *Failure) {
 		return Choice{Forced: true}, nil
 	}
 	if r.HasPrefer {
-		if place := l.World.Table.Slot(r.Prefer); place >= 0 {
-			if at := l.indexOf(place); at >= 0 {
-				return Choice{Candidate: at, Forced: true}, nil
-			}
+		if at := l.Find(r.Prefer); at >= 0 {
+			return Choice{Candidate: at, Forced: true}, nil
 		}
 	}
 	pick, err := pickSafely(l.World.Selector, &l.input)
@@ -93,6 +91,10 @@ func pickSafely(s selector.Selector, in *selector.Input) (pick selector.Pick, er
 	return pick, err
 }
 
+// BuiltinSelector reports whether the selector is one of the library's own,
+// which may be called under locks.
+func (l *Look) BuiltinSelector() bool { return selector.Builtin(l.World.Selector) }
+
 // StandsLocked reports whether a choice still stands, given the rank's load.
 // REQUIRES: the lock of the chosen rank.
 func (l *Look) StandsLocked(c Choice, load *lifecycle.Load) bool {
@@ -100,11 +102,11 @@ func (l *Look) StandsLocked(c Choice, load *lifecycle.Load) bool {
 	if c.Forced || shard.Version() == l.candidates[c.Candidate].Version {
 		return true
 	}
-	if c.pick.Exact {
+	if !l.BuiltinSelector() {
 		return false
 	}
 	confirmer, ok := l.World.Selector.(selector.Confirmer)
-	if !ok {
+	if !ok || c.pick.Exact {
 		return false
 	}
 	depth := 0
@@ -114,14 +116,15 @@ func (l *Look) StandsLocked(c Choice, load *lifecycle.Load) bool {
 	return confirmer.Confirm(&l.input, c.pick, l.Fresh(c.Candidate, load, depth))
 }
 
-// TrackLocked tells a selector with state that the choice is being booked. If
-// it returns false, pick again. REQUIRES: the lock of the chosen rank.
-func (l *Look) TrackLocked(c Choice, force bool) bool {
+// TrackLocked tells a selector with state that its choice is being booked. If it
+// returns false, pick again. A pinned or preferred rank was not its choice and
+// moves nothing. REQUIRES: the lock of the chosen rank.
+func (l *Look) TrackLocked(c Choice) bool {
 	tracker, ok := l.World.Selector.(selector.Tracker)
-	if !ok {
+	if !ok || c.Forced || !l.BuiltinSelector() {
 		return true
 	}
-	return tracker.Booked(&l.input, c.pick, l.candidates[c.Candidate].Rank, c.Forced || force)
+	return tracker.Booked(&l.input, c.pick, l.candidates[c.Candidate].Rank, false)
 }
 
 func (l *Look) noCandidate() *Failure {

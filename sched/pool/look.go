@@ -18,6 +18,8 @@ type Look struct {
 	Request *Request
 	Class   int
 	Instant Instant
+	// Own is room for a request that lives only as long as the look.
+	Own Request
 
 	// Eligible counts the eligible ranks, overload aside; Overloaded those that
 	// are overloaded, Busy those of the others that are busy for the class.
@@ -44,7 +46,7 @@ func (l *Look) Reset() {
 		*l = Look{}
 		return
 	}
-	l.World, l.Request, l.Instant = nil, nil, Instant{}
+	l.World, l.Request, l.Instant, l.Own = nil, nil, Instant{}, Request{}
 	clear(l.levels[:cap(l.levels)])
 	l.input.Candidates, l.input.Rand = nil, nil
 }
@@ -113,6 +115,30 @@ func (l *Look) Slot(candidate int) *shards.Slot { return &l.World.Table.Slots()[
 
 // Candidate returns what was seen of a candidate.
 func (l *Look) Candidate(candidate int) *selector.Candidate { return &l.candidates[candidate] }
+
+// Candidates returns the number of ranks that can be chosen.
+func (l *Look) Candidates() int { return len(l.candidates) }
+
+// Correct replaces what was seen of one rank, if it can be chosen.
+func (l *Look) Correct(rank lifecycle.RankID, load *lifecycle.Load, livePrefix int) {
+	if at := l.Find(rank); at >= 0 {
+		l.candidates[at] = l.Fresh(at, load, livePrefix)
+	}
+}
+
+// Find returns the place of a rank among the candidates, −1 if it is not there.
+func (l *Look) Find(rank lifecycle.RankID) int {
+	if place := l.World.Table.Slot(rank); place >= 0 {
+		return l.indexOf(place)
+	}
+	return -1
+}
+
+// WasBusy reports whether a candidate was busy for the class.
+func (l *Look) WasBusy(candidate int) bool { return l.busy[candidate] }
+
+// Retake looks again at the same ranks in the same world.
+func (l *Look) Retake() { l.Take(l.World, l.Request, l.Class, l.Instant) }
 
 // IdleCandidate returns a candidate that was not busy, other than the one given;
 // −1 if there is none.

@@ -28,6 +28,18 @@ func (g Gate) AllOverloaded() bool { return g.Eligible > 0 && g.Overloaded == g.
 // Usage is what the waiting requests of a class amount to.
 type Usage struct{ Requests, Raw, Cached int64 }
 
+// Of returns what counts against a limit.
+func (u Usage) Of(limit string) int64 {
+	switch limit {
+	case "raw-tokens":
+		return u.Raw
+	case "cached-tokens":
+		return u.Cached
+	default:
+		return u.Requests
+	}
+}
+
 // Verdict is what became of an attempt to admit.
 type Verdict uint8
 
@@ -73,8 +85,6 @@ type Host[T any] interface {
 	// Settle tells the owner what Prepare found. The request is in no queue by
 	// then.
 	Settle(v T)
-	// Refresh brings hints, instants that have passed and leavers up to date.
-	Refresh()
 	// Refuse tells the owner that the request is refused.
 	Refuse(class int, v T, why Refusal, limit string, usage, bound int64)
 	// Stays is told that the request remains in the queue.
@@ -102,97 +112,116 @@ func NewLine[T any](classes []ClassSpec, host Host[T]) *Line[T] {
 // Reset starts an empty queue with other classes.
 func (l *Line[T]) Reset(classes []ClassSpec) { l.Queue = New[T](classes) }
 
+// Status is how far a call of the line came.
+type Status uint8
+
+const (
+	// Done: nobody else can run, or the arrival is decided.
+	Done Status = iota
+	// Again: a race was lost. Bring hints, instants that have passed and leavers
+	// up to date, and call again.
+	Again
+	// Exhausted: the budget was used up first.
+	Exhausted
+)
+
 // Serve dispatches whoever can run, each when it is its turn. Every attempt
-// takes one from budget; it reports whether it was left with none.
-func (l *Line[T]) Serve(budget *int) (exhausted bool) {
+// takes one from budget.
+func (l *Line[T]) Serve(budget *int) Status {
+	status, _ := l.serve(budget, nil)
+	return status
+}
+
+// serve also says whether watched was among those served: once settled, an entry
+// is its owner's and must not be looked at.
+func (l *Line[T]) serve(budget *int, watched *Entry[T]) (status Status, served bool) {
 	for l.Len() > 0 {
 		if *budget <= 0 {
-			return true
+			return Exhausted, served
 		}
 		e := l.Next(l.host.Now(), l.test)
 		if e == nil {
-			return false
-		}
-		*budget--
-		if l.host.Prepare(e.Class(), e.Value) == LostRace {
-			l.host.Refresh()
-			continue
-		}
-		l.Commit()
-		l.host.Settle(e.Value)
-	}
-	return false
-}
-
-// Arrive decides about an arrival of the class: admitted, queued or refused. If
-// the budget runs out before that is clear, the arrival has left no trace and
-// is to be brought again.
-func (l *Line[T]) Arrive(class int, e *Entry[T], budget *int) (exhausted bool) {
-	rules := l.host.Rules(class)
-	limit, never := rules.NeverQueues()
-	for {
-		if *budget <= 0 {
-			return true
-		}
-		gate := l.host.Gate(class, e.Value, false)
-		if gate.AllOverloaded() {
-			l.host.Refuse(class, e.Value, RefusedOverloaded, "", 0, 0)
-			return false
-		}
-		if never && rules.CanQueue() && (l.host.Usage(class).Requests > 0 || gate.MustWait) {
-			if !gate.MustWait || l.host.Gate(class, e.Value, true).MustWait {
-				l.host.Refuse(class, e.Value, RefusedFull, limit, 0, 0)
-				return false
-			}
-			continue
-		}
-		if !never && (l.Len() > 0 || gate.MustWait) {
 			break
 		}
 		*budget--
-		if l.host.Prepare(class, e.Value) == Settled {
-			l.host.Settle(e.Value)
-			return false
+		value := e.Value
+		if l.host.Prepare(e.Class(), value) == LostRace {
+			return Again, served
 		}
-		l.host.Refresh()
+		l.Commit()
+		served = served || e == watched
+		l.host.Settle(value)
+	}
+	return Done, served
+}
+
+// Arrive decides about an arrival of the class: admitted, queued or refused.
+// Unless the status is Done the arrival has left no trace, and is to be brought
+// again.
+func (l *Line[T]) Arrive(class int, e *Entry[T], budget *int) Status {
+	rules := l.host.Rules(class)
+	gate := l.host.Gate(class, e.Value, false)
+	if gate.AllOverloaded() {
+		l.host.Refuse(class, e.Value, RefusedOverloaded, "", 0, 0)
+		return Done
+	}
+	limit, never := rules.NeverQueues()
+	switch {
+	case never && rules.CanQueue() && l.host.Usage(class).Requests > 0:
+		l.host.Refuse(class, e.Value, RefusedFull, limit, l.host.Usage(class).Of(limit), 0)
+		return Done
+	case never && gate.MustWait:
+		if !l.host.Gate(class, e.Value, true).MustWait {
+			return l.again(budget)
+		}
+		l.host.Refuse(class, e.Value, RefusedFull, limit, l.host.Usage(class).Of(limit), 0)
+		return Done
+	case never, l.Len() == 0 && !gate.MustWait:
+		if l.host.Prepare(class, e.Value) == LostRace {
+			return l.again(budget)
+		}
+		l.host.Settle(e.Value)
+		return Done
 	}
 	return l.stand(class, e, rules, budget)
 }
 
 // stand queues the arrival and dispatches whatever can now run. Limits are for
 // those who would remain.
-func (l *Line[T]) stand(class int, e *Entry[T], rules Rules, budget *int) (exhausted bool) {
-	for {
-		if !e.Queued() {
-			l.Add(class, e)
-		}
-		exhausted = l.Serve(budget)
-		if !e.Queued() {
-			return false
-		}
-		if exhausted {
-			l.Remove(e)
-			return true
-		}
-		usage := l.host.Usage(class)
-		limit, used, bound, full := rules.LimitReached(usage.Requests, usage.Raw, usage.Cached, l.host.Workers())
-		if !full && !l.host.DoNotQueue(e.Value) {
-			l.host.Stays(class, e.Value)
-			return false
-		}
-		// A refusal must have been right at one instant: between two looks of a
-		// pass over the ranks load may have moved from one to the other.
-		if !l.host.Gate(class, e.Value, true).MustWait {
-			l.host.Refresh()
-			l.UnblockAll()
-			continue
-		}
-		l.Remove(e)
-		if full {
-			l.host.Refuse(class, e.Value, RefusedFull, limit, used, bound)
-		} else {
-			l.host.Refuse(class, e.Value, RefusedToQueue, "", usage.Requests, usage.Raw)
-		}
-		return false
+func (l *Line[T]) stand(class int, e *Entry[T], rules Rules, budget *int) Status {
+	l.Add(class, e)
+	status, served := l.serve(budget, e)
+	if served {
+		return Done
 	}
+	if status != Done {
+		l.Remove(e)
+		return status
+	}
+	usage := l.host.Usage(class)
+	limit, used, bound, full := rules.LimitReached(usage.Requests, usage.Raw, usage.Cached, l.host.Workers())
+	if !full && !l.host.DoNotQueue(e.Value) {
+		l.host.Stays(class, e.Value)
+		return Done
+	}
+	l.Remove(e)
+	// A refusal must have been right at one instant: between two looks of a pass
+	// over the ranks load may have moved from one to the other.
+	if !l.host.Gate(class, e.Value, true).MustWait {
+		l.UnblockAll()
+		return l.again(budget)
+	}
+	if full {
+		l.host.Refuse(class, e.Value, RefusedFull, limit, used, bound)
+	} else {
+		l.host.Refuse(class, e.Value, RefusedToQueue, "", 0, 0)
+	}
+	return Done
+}
+
+func (l *Line[T]) again(budget *int) Status {
+	if *budget--; *budget <= 0 {
+		return Exhausted
+	}
+	return Again
 }

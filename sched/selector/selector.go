@@ -145,19 +145,32 @@ type Selector interface {
 }
 
 // Confirmer is a [Selector] whose choice can outlive a change of the chosen
-// rank. For a selector that is none, the version of that rank must be the same.
+// rank. The scheduler asks it only of the selectors of this package, because it
+// does so under the rank's lock; for any other the version of that rank must be
+// the same.
 type Confirmer interface {
 	// Confirm says whether p, made from in, still stands, given the numbers of
-	// the chosen rank read afresh. It is called under the lock of that rank and
-	// must not block.
+	// the chosen rank read afresh.
 	Confirm(in *Input, p Pick, fresh Candidate) bool
 }
 
-// Tracker is a [Selector] with state that bookings move.
+// Tracker is a [Selector] with state that bookings move. Like a [Confirmer] it
+// is asked under the rank's lock, and only of the selectors of this package;
+// any other keeps its state itself, in Pick.
 type Tracker interface {
-	// Booked takes note that rank is being booked. It is called under the lock of
-	// that rank and must not block. If the state has moved since p was made it
-	// changes nothing and returns false: pick again. With force, for a rank that
-	// was settled without Pick, p is not looked at and the result is true.
+	// Booked takes note that rank is being booked. If the state has moved since p
+	// was made it changes nothing and returns false: pick again. With force, for
+	// a rank that was settled without Pick, p is not looked at and the result is
+	// true.
 	Booked(in *Input, p Pick, rank lifecycle.RankID, force bool) bool
+}
+
+// Builtin reports whether s is one of the selectors of this package.
+func Builtin(s Selector) bool {
+	switch s.(type) {
+	case kv, leastLoaded, powerOfTwo, random, *roundRobin:
+		return true
+	default:
+		return false
+	}
 }

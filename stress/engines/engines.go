@@ -1,7 +1,15 @@
 // Package engines names the engines that scripts and stress tests run against.
 package engines
 
-import "github.com/seed-3c5df8a4/turnstile/stress/script"
+import (
+	"fmt"
+
+	"github.com/seed-3c5df8a4/turnstile/bench/engine"
+	"github.com/seed-3c5df8a4/turnstile/sched"
+	"github.com/seed-3c5df8a4/turnstile/sched/policy"
+	"github.com/seed-3c5df8a4/turnstile/sched/selector"
+	"github.com/seed-3c5df8a4/turnstile/stress/script"
+)
 
 // The names of the engines.
 const (
@@ -18,7 +26,9 @@ type Engine struct {
 
 // All returns the engines, the one under test first.
 func All() []Engine {
-	return []Engine{}
+	return []Engine{
+		{Sharded, newSharded},
+	}
 }
 
 // Lookup returns the engine of that name.
@@ -29,4 +39,37 @@ func Lookup(name string) (Engine, bool) {
 		}
 	}
 	return Engine{}, false
+}
+
+func newSharded(s script.Setup) (engine.Engine, error) {
+	config, opts, err := configOf(s)
+	if err != nil {
+		return nil, err
+	}
+	return engine.NewSharded(config, opts...)
+}
+
+func configOf(s script.Setup) (sched.Config, []sched.Option, error) {
+	config := sched.Config{
+		BlockSize: int64(s.BlockSize), BookingTTL: s.TTL,
+		OverlapCredit: &s.OverlapCredit, PrefillScale: &s.PrefillScale,
+		CreditDecay: s.CreditDecay, RequestWeight: s.RequestWeight, Ties: selector.TiesLowest,
+	}
+	switch s.Selector {
+	case "kv":
+	case "round-robin":
+		config.Selector = selector.RoundRobin()
+	case "least-loaded":
+		config.Selector = selector.LeastLoaded()
+	default:
+		return config, nil, fmt.Errorf("%w: selector %q: must be kv, round-robin or least-loaded", sched.ErrInvalid, s.Selector)
+	}
+	if s.PolicyYAML != nil {
+		file, err := policy.Parse(s.PolicyYAML)
+		if err != nil {
+			return config, nil, &sched.Error{Code: sched.ErrInvalid, Cause: err}
+		}
+		config.Policy = file
+	}
+	return config, []sched.Option{sched.WithClock(s.Clock), sched.WithDecisionHook(s.OnDecision)}, nil
 }

@@ -1,0 +1,201 @@
+package sched
+
+import (
+	"time"
+
+	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+	"github.com/seed-3c5df8a4/turnstile/sched/pool"
+	"github.com/seed-3c5df8a4/turnstile/sched/queue"
+	"github.com/seed-3c5df8a4/turnstile/shards"
+)
+
+// attempt is one attempt to choose a rank and book it, as one step.
+//
+// A look at the published loads proposes a rank. Under that rank's lock the
+// booking is made only if what was read still holds:
+//
+//   - the world is still the one looked at, and the rank is alive;
+//   - the selector stands by its choice: the cost is not above the runner-up's;
+//   - the gate has a witness, if the class has a threshold: an eligible rank that
+//     is not busy under its own lock, the chosen one or, locked with it in order,
+//     another;
+//   - on the fast path nobody has come to wait; in the turn, no hint about either
+//     rank is under way and no instant has passed at which time alone unblocks
+//     somebody: those were freed for others, who have not been looked at yet.
+//
+// If not, the race is lost and the caller looks again. After some lost races,
+// and always with a busy_worker_ratio, whose gate depends on all ranks at once,
+// the eligible ranks are locked together, and look, choice and booking happen
+// under their locks: then there is nothing to lose a race to.
+type attempt struct {
+	job   *job
+	look  *pool.Look
+	world *pool.World
+	class int
+	never bool // the class never queues
+	turn  bool // made by the holder of the turn
+
+	expected time.Duration
+}
+
+// attempt makes one attempt. REQUIRES: the look was taken.
+func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, Placement, error) {
+	ratio := a.world.Profile.Class(a.class).BusyWorkerRatio
+	if !a.job.query && (exclusive || ratio > 0 && ratio < 1) {
+		return s.attemptLocked(a)
+	}
+	choice, failed := a.look.Choose(s.rand)
+	if failed != nil {
+		return decided, Placement{}, FailureError(a.job.id, failed)
+	}
+	if a.job.query {
+		if !s.undisturbed(a) {
+			return lostRace, Placement{}, nil
+		}
+		p := placementOf(a.look.Placed(choice.Candidate))
+		if !a.turn {
+			s.journal.add(Decision{Kind: DecisionAdmitted, Request: a.job.id, Query: true, Placement: p})
+		}
+		return decided, p, nil
+	}
+	a.expected = s.estimate(a.look, choice)
+	chosen := a.look.Slot(choice.Candidate)
+	witness := chosen
+	gated := a.world.Profile.Class(a.class).CanQueue()
+	if gated && a.look.WasBusy(choice.Candidate) {
+		other := a.look.IdleCandidate(choice.Candidate)
+		if other < 0 {
+			return lostRace, Placement{}, nil
+		}
+		witness = a.look.Slot(other)
+	}
+	shards.LockBoth(chosen.Shard, witness.Shard)
+	load := chosen.Shard.LoadLocked()
+	holds := !chosen.Shard.DeadLocked() && s.undisturbed(a) &&
+		!(a.turn && (chosen.Shard.HintedLocked() || witness.Shard.HintedLocked())) &&
+		(!gated || a.idleLocked(witness)) &&
+		a.look.StandsLocked(choice, &load) && a.look.TrackLocked(choice)
+	var placement Placement
+	if holds {
+		placement = s.bookLocked(a, choice, chosen.Shard)
+	}
+	shards.UnlockBoth(chosen.Shard, witness.Shard)
+	if !holds {
+		return lostRace, Placement{}, nil
+	}
+	return decided, placement, nil
+}
+
+// attemptLocked looks, chooses and books with all eligible ranks locked. Code of
+// the embedder's is not called under locks: its selector chooses before, and its
+// choice is booked as long as it may be.
+func (s *Scheduler) attemptLocked(a *attempt) (outcome, Placement, error) {
+	l := a.look
+	foreign := !l.BuiltinSelector()
+	choice, failed := l.Choose(s.rand)
+	if failed != nil {
+		return decided, Placement{}, FailureError(a.job.id, failed)
+	}
+	a.expected = s.estimate(l, choice)
+	chosen := l.Candidate(choice.Candidate).Rank
+	l.LockEligible()
+	defer l.UnlockEligible()
+	if !s.undisturbed(a) || a.turn && l.HintedLocked() {
+		return lostRace, Placement{}, nil
+	}
+	l.Retake()
+	if !foreign {
+		if choice, failed = l.Choose(s.rand); failed != nil {
+			return decided, Placement{}, FailureError(a.job.id, failed)
+		}
+	} else if choice.Candidate = l.Find(chosen); choice.Candidate < 0 {
+		return lostRace, Placement{}, nil
+	}
+	if l.MustWait() || !l.TrackLocked(choice) {
+		return lostRace, Placement{}, nil
+	}
+	shard := l.Slot(choice.Candidate).Shard
+	if shard.DeadLocked() {
+		return lostRace, Placement{}, nil
+	}
+	return decided, s.bookLocked(a, choice, shard), nil
+}
+
+// undisturbed reports whether the world stands and nobody else's turn has come.
+func (s *Scheduler) undisturbed(a *attempt) bool {
+	switch {
+	case s.world.Load() != a.world:
+		return false
+	case a.turn:
+		next := s.line.nextRetest()
+		return next == queue.NoDue || s.now() < next
+	case s.waiting.Load() == 0:
+		return true
+	case !a.never:
+		return false
+	case !a.world.Profile.Class(a.class).CanQueue():
+		return true
+	default:
+		usage, known := s.ledger.usageFor(a.world.Profile, a.class)
+		return known && usage.Requests == 0
+	}
+}
+
+// idleLocked reports whether a rank is not busy for the class. REQUIRES: its lock.
+func (a *attempt) idleLocked(slot *shards.Slot) bool {
+	load := slot.Shard.LoadLocked()
+	return a.look.Instant.Active(&load.Prefill) <= a.world.BusyAbove(a.class, slot)
+}
+
+// bookLocked makes the booking. REQUIRES: the rank's lock.
+func (s *Scheduler) bookLocked(a *attempt, choice pool.Choice, shard *shards.Shard) Placement {
+	j, rec := a.job, a.job.record
+	r := &j.request
+	p := placementOf(a.look.Placed(choice.Candidate))
+	p.Attempt = s.nextAttempt(j.id)
+	rec.Attempt, rec.ISL, rec.Cached = p.Attempt, r.ISL, p.CachedTokens
+	rec.Tracked, rec.Expected = r.Tracked, a.expected
+	rec.Tokens = 0
+	if r.Tracked {
+		rec.Tokens = max(0, r.ISL-p.CachedTokens)
+	}
+	rec.endpoint, rec.tiers, rec.potential = p.Endpoint, tiersOf(p.Overlap), p.PotentialDecodeBlocks
+	if len(r.Overlaps) > 0 {
+		rec.overlaps = append([]Overlap(nil), r.Overlaps...)
+	}
+	if s.config.BookingTTL > 0 {
+		rec.Touched, rec.Serial = s.now(), s.expiry.serial.Add(1)
+		s.expiry.live.Add(1)
+	}
+	rec.shard.Store(shard)
+	shard.BookLocked(&rec.Booking, r.Blocks)
+	if !a.turn {
+		s.journal.add(Decision{Kind: DecisionAdmitted, Request: j.id, Placement: p})
+	}
+	return p
+}
+
+// estimate returns the expected prefill duration of a request on its rank.
+func (s *Scheduler) estimate(l *pool.Look, choice pool.Choice) time.Duration {
+	r := l.Request
+	if r.Expected != lifecycle.NoDuration || s.estimator == nil || !r.Tracked {
+		return r.Expected
+	}
+	p := l.Placed(choice.Candidate)
+	d, ok := s.askEstimator(PrefillWork{
+		Rank: p.Rank, Tokens: max(0, r.ISL-p.Cached), ISL: r.ISL, ExpectedOSL: r.ExpectedOSL,
+	})
+	if !ok || d < 0 {
+		return lifecycle.NoDuration
+	}
+	return d
+}
+
+func (s *Scheduler) askEstimator(work PrefillWork) (d time.Duration, ok bool) {
+	defer func() {
+		if recover() != nil {
+			d, ok = 0, false
+		}
+	}()
+	return s.estimator(work)
+}

@@ -1,0 +1,196 @@
+package sched
+
+import (
+	"runtime"
+	"sync/atomic"
+
+	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+	"github.com/seed-3c5df8a4/turnstile/shards"
+)
+
+// Booking is a live claim on a rank. Its owner reports what becomes of the
+// request and releases it. Methods may be called from any goroutine, after
+// Close too; they never wait for anyone's turn and are idempotent: a call that
+// finds nothing to change returns ErrUnchanged, one whose attempt was overtaken
+// by a transfer by id returns ErrStaleAttempt.
+type Booking struct {
+	s   *Scheduler
+	rec *record
+	// attempt is the one this handle stands for; moved by its own Transfer.
+	attempt atomic.Uint64
+	// cleanup reclaims the booking when this handle is garbage.
+	cleanup runtime.Cleanup
+}
+
+// record is what the scheduler knows of a request from the moment its id is
+// claimed until its booking has ended. The embedded lifecycle.Booking and the
+// other plain fields are guarded by the lock of the rank it is on.
+type record struct {
+	lifecycle.Booking
+	// shard is the rank the booking is or was on; nil before it was booked.
+	// Written under the lock of the rank it leaves, and of the one it comes to;
+	// read by all, who then look again under the lock.
+	shard     atomic.Pointer[shards.Shard]
+	endpoint  string
+	tiers     tiers
+	potential int64
+	overlaps  []lifecycle.Overlap // for Transfer
+	// done is the channel of Done, once somebody asked or the booking ended
+	// without its owner: then it is Scheduler.closed, and cause is set.
+	done  atomic.Pointer[chan struct{}]
+	cause error // written before done becomes that, read after
+	own   Booking
+}
+
+// tiers are the blocks cached on the rank.
+type tiers struct{ device, host, disk float64 }
+
+func tiersOf(o Overlap) tiers { return tiers{o.Device, o.Host, o.Disk} }
+
+// handle gives the owner its booking.
+func (s *Scheduler) handle(rec *record, p Placement) *Booking {
+	s.counters.admitted.Inc()
+	s.expiry.booked(s)
+	b := &rec.own
+	if s.config.ReclaimLeaked {
+		// A handle inside the record would keep itself alive.
+		b = new(Booking)
+		b.cleanup = runtime.AddCleanup(b, func(l leak) { l.reclaim() }, leak{s, rec})
+	}
+	b.s, b.rec = s, rec
+	b.attempt.Store(p.Attempt)
+	return b
+}
+
+// leak is what is left of a handle that became garbage.
+type leak struct {
+	s   *Scheduler
+	rec *record
+}
+
+func (l leak) reclaim() {
+	if l.s.release(l.rec, 0) == nil {
+		l.s.counters.leaked.Inc()
+	}
+}
+
+// ID returns the request's id.
+func (b *Booking) ID() string { return b.rec.ID }
+
+// Attempt returns the number of the attempt this handle stands for.
+func (b *Booking) Attempt() uint64 { return b.attempt.Load() }
+
+// Placement says where the booking is or, if it has ended, was.
+func (b *Booking) Placement() Placement {
+	shard := b.rec.lock()
+	defer shard.Unlock()
+	return b.rec.placementLocked(shard)
+}
+
+// Instance returns the worker the booking is on, looked up now: that one
+// instance in the current table is copied, never the table. If the booking has
+// ended or the worker has gone, the error is ErrWorkerRemoved or the cause.
+func (b *Booking) Instance() (Worker, error) {
+	shard := b.rec.lock()
+	live := b.rec.Live()
+	shard.Unlock()
+	if !live {
+		code := b.Err()
+		if code == nil {
+			code = ErrNotFound
+		}
+		return Worker{}, &Error{Code: code, Request: b.ID(), Rule: "the booking has ended"}
+	}
+	return b.s.Worker(shard.ID().Worker)
+}
+
+// Done returns a channel that is closed when the booking ends without its owner:
+// it expired, or its worker was removed. Err then says why.
+func (b *Booking) Done() <-chan struct{} {
+	if c := b.rec.done.Load(); c != nil {
+		return *c
+	}
+	c := make(chan struct{})
+	if b.rec.done.CompareAndSwap(nil, &c) {
+		return c
+	}
+	return *b.rec.done.Load()
+}
+
+// Err returns why the booking ended without its owner, ErrExpired or
+// ErrWorkerRemoved, and nil as long as it has not.
+func (b *Booking) Err() error {
+	if b.rec.done.Load() != &b.s.closed {
+		return nil
+	}
+	return b.rec.cause
+}
+
+// PrefillDone removes the prefill tokens from the rank's load, once.
+func (b *Booking) PrefillDone() error { return b.s.prefillDone(b.rec, b.attempt.Load()) }
+
+// Touch renews the booking's ttl, as every lifecycle call does.
+func (b *Booking) Touch() error { return b.s.touch(b.rec, b.attempt.Load()) }
+
+// AddOutputBlock adds a block of output to the rank's load.
+func (b *Booking) AddOutputBlock() error { return b.s.addOutputBlock(b.rec, b.attempt.Load()) }
+
+// AddOutputBlockWithDecay adds a block of output and gives it, all output blocks
+// of the request and those trailing blocks of its prompt that only it holds the
+// weight decay, in [0,1] of a block, rounded to 1/65,536.
+func (b *Booking) AddOutputBlockWithDecay(decay float64) error {
+	return b.s.addDecayedOutputBlock(b.rec, b.attempt.Load(), decay)
+}
+
+// Transfer moves the booking to another existing rank, in one step; no other
+// rule is applied. The handle goes along to the new attempt. Its own rank is
+// ErrUnchanged, a rank that does not exist ErrNoEndpoints.
+func (b *Booking) Transfer(to RankID) (Placement, error) {
+	p, err := b.s.transfer(b.rec, b.attempt.Load(), to)
+	if err == nil {
+		b.attempt.Store(p.Attempt)
+	}
+	return p, err
+}
+
+// Release ends the booking, and its prefill if that was not done.
+func (b *Booking) Release() error {
+	b.cleanup.Stop()
+	err := b.s.release(b.rec, b.attempt.Load())
+	runtime.KeepAlive(b)
+	return err
+}
+
+// Detach leaves the booking to whoever knows its id and attempt: it is not
+// reclaimed when this handle becomes garbage.
+func (b *Booking) Detach() { b.cleanup.Stop() }
+
+// lock takes the lock of the rank the booking is or was on. REQUIRES: it was
+// booked.
+func (r *record) lock() *shards.Shard {
+	for {
+		shard := r.shard.Load()
+		shard.Lock()
+		if r.shard.Load() == shard {
+			return shard
+		}
+		shard.Unlock()
+	}
+}
+
+func (r *record) placementLocked(shard *shards.Shard) Placement {
+	id := shard.ID()
+	return Placement{
+		Rank: id, Endpoint: r.endpoint, Attempt: r.Attempt, CachedTokens: r.Cached,
+		Overlap:               Overlap{Rank: id, Device: r.tiers.device, Host: r.tiers.host, Disk: r.tiers.disk},
+		PotentialDecodeBlocks: r.potential,
+	}
+}
+
+// finish tells the owner of a booking that it ended without it.
+func (s *Scheduler) finish(r *record, cause error) {
+	r.cause = cause
+	if c := r.done.Swap(&s.closed); c != nil && c != &s.closed {
+		close(*c)
+	}
+}

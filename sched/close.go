@@ -1,0 +1,81 @@
+package sched
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"time"
+
+	"github.com/seed-3c5df8a4/turnstile/sched/pool"
+	"github.com/seed-3c5df8a4/turnstile/shards"
+)
+
+// Recheck waits until everyone who waits has been tested again, and returns at
+// once when no class can queue. It returns the context's error if that ends
+// first.
+func (s *Scheduler) Recheck(ctx context.Context) error {
+	if !s.world.Load().Profile.CanQueue() {
+		return nil
+	}
+	done := make(chan struct{})
+	s.rechecks.add(done)
+	s.enterTurn()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return contextError("", ctx.Err())
+	}
+}
+
+// Shutdown refuses new requests, lets those who wait go on until nobody waits
+// or ctx ends, and then closes the scheduler. It returns the context's error if
+// that ended first; those who still waited are answered ErrClosed.
+func (s *Scheduler) Shutdown(ctx context.Context) error {
+	_ = s.change(func(w *pool.World) ([]*shards.Shard, error) {
+		w.Draining = true
+		return nil, nil
+	})
+	err := s.await(ctx, func() bool { return s.waiting.Load() == 0 })
+	return errors.Join(err, s.Close())
+}
+
+// Close refuses new requests and answers everyone who waits with ErrClosed.
+// Bookings stay until they are released; their lifecycle calls go on working.
+// Closing twice is harmless.
+func (s *Scheduler) Close() error {
+	_ = s.change(func(w *pool.World) ([]*shards.Shard, error) {
+		w.Closed = true
+		return nil, nil
+	})
+	return s.await(context.Background(), func() bool { return s.waiting.Load() == 0 })
+}
+
+// Settle waits until nothing moves: nobody has the turn, no arrival is
+// undecided, and every decision has been told to the hook. It is a door for
+// tests and simulations; with other callers active it may never come true.
+func (s *Scheduler) Settle(ctx context.Context) error {
+	return s.await(ctx, func() bool {
+		s.journal.deliver()
+		return s.turn.Idle() && s.arrivals.Empty() && s.leavers.Empty() && s.journal.quiet()
+	})
+}
+
+// await polls for something that is rarely waited for, at first eagerly and then
+// with growing pauses up to a millisecond, so that the hot path need not tell
+// anybody about it.
+func (s *Scheduler) await(ctx context.Context, done func() bool) error {
+	pause := time.Microsecond
+	for spins := 0; !done(); spins++ {
+		if err := ctx.Err(); err != nil {
+			return contextError("", err)
+		}
+		if spins < 100 {
+			runtime.Gosched()
+			continue
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, time.Millisecond)
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package sched
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/seed-3c5df8a4/turnstile/sched/clock"
+	"github.com/seed-3c5df8a4/turnstile/sched/policy"
+	"github.com/seed-3c5df8a4/turnstile/sched/selector"
+)
+
+// Config is the data a scheduler is made from. Only BlockSize must be set.
+type Config struct {
+	// BlockSize is the number of tokens in a KV block, at least 1.
+	BlockSize int64
+
+	// Profile is the policy profile. Nil takes it from Policy.
+	Profile *policy.Profile
+	// Policy is a policy file, of which Model picks the profile: the model's,
+	// else the root's. Nil, or a file with neither: one class "default" that
+	// never queues.
+	Policy *policy.File
+	Model  string
+
+	// Selector chooses among the eligible ranks. Nil means selector.KV().
+	Selector selector.Selector
+	// OverlapCredit and PrefillScale weigh cached blocks and prefill work in the
+	// KV cost; nil means 1. CreditDecay and RequestWeight default to 0, which
+	// leaves them out. All must be finite and not negative.
+	OverlapCredit *float64
+	PrefillScale  *float64
+	CreditDecay   float64
+	RequestWeight float64
+	// Temperature above 0 draws the rank from a softmax over the costs instead
+	// of taking the least. Finite, not negative, default 0.
+	Temperature float64
+	// TierWeights value a cached block per tier; nil means 1, 0.75 and 0.25.
+	TierWeights *selector.TierWeights
+	// Ties says who wins among equals: one at random (default) or the lowest.
+	Ties selector.Ties
+
+	// BookingTTL ends a booking on which no lifecycle call was made for so long.
+	// 0, the default, means never: a booking can be silent and alive.
+	BookingTTL time.Duration
+	// RefreshAfter has the overlap of a request that waited longer looked up
+	// again; 0 means never. It needs WithOverlapRefresher.
+	RefreshAfter time.Duration
+	// ReclaimLeaked releases a booking whose handle has become garbage, unless
+	// Detach was called. It costs one more allocation for each booking.
+	ReclaimLeaked bool
+}
+
+// validate returns every fault at once, and the profile that applies.
+func (c *Config) validate() (*policy.Profile, error) {
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, &Error{Code: ErrInvalid, Rule: fmt.Sprintf(format, args...)})
+	}
+	number := func(name string, value float64) {
+		if math.IsNaN(value) || math.IsInf(value, 0) || value < 0 {
+			fault("config: %s %v: must be finite and not negative", name, value)
+		}
+	}
+	if c.BlockSize < 1 {
+		fault("config: block size %d: must be at least 1 token", c.BlockSize)
+	}
+	if c.OverlapCredit != nil {
+		number("overlap credit", *c.OverlapCredit)
+	}
+	if c.PrefillScale != nil {
+		number("prefill scale", *c.PrefillScale)
+	}
+	number("credit decay", c.CreditDecay)
+	number("request weight", c.RequestWeight)
+	number("temperature", c.Temperature)
+	if w := c.TierWeights; w != nil {
+		number("device tier weight", w.Device)
+		number("host tier weight", w.Host)
+		number("disk tier weight", w.Disk)
+	}
+	if c.Ties > selector.TiesLowest {
+		fault("config: ties %d: unknown", c.Ties)
+	}
+	if c.BookingTTL < 0 {
+		fault("config: booking ttl %v: must not be negative", c.BookingTTL)
+	}
+	if c.RefreshAfter < 0 {
+		fault("config: refresh after %v: must not be negative", c.RefreshAfter)
+	}
+	profile := c.Profile
+	if profile == nil && c.Policy != nil {
+		profile = c.Policy.For(c.Model)
+	}
+	if profile == nil {
+		profile = policy.Default()
+	}
+	return profile, errors.Join(faults...)
+}
+
+// params are the parameters of the cost, before a request's overrides.
+func (c *Config) params() selector.Params {
+	p := selector.Params{
+		BlockSize: c.BlockSize, OverlapCredit: 1, PrefillScale: 1, CreditDecay: c.CreditDecay,
+		RequestWeight: c.RequestWeight, Temperature: c.Temperature, Ties: c.Ties,
+		Tiers: selector.DefaultTierWeights(),
+	}
+	if c.OverlapCredit != nil {
+		p.OverlapCredit = *c.OverlapCredit
+	}
+	if c.PrefillScale != nil {
+		p.PrefillScale = *c.PrefillScale
+	}
+	if c.TierWeights != nil {
+		p.Tiers = *c.TierWeights
+	}
+	return p
+}
+
+// Option gives a scheduler code to call.
+type Option func(*options)
+
+type options struct {
+	clock      clock.Clock
+	onDecision func(Decision)
+	refresher  OverlapRefresher
+	estimator  PrefillEstimator
+	rand       selector.Rand
+}
+
+// WithClock replaces the system clock.
+func WithClock(c clock.Clock) Option { return func(o *options) { o.clock = c } }
+
+// WithDecisionHook has f told every decision, one at a time and in decision
+// order. f is called by whichever caller of the scheduler comes by, while no lock
+// is held; it may call the scheduler, but while it runs no further decision is
+// told. A panic in f is swallowed.
+func WithDecisionHook(f func(Decision)) Option { return func(o *options) { o.onDecision = f } }
+
+// WithOverlapRefresher has f called for a request that waited longer than
+// Config.RefreshAfter.
+func WithOverlapRefresher(f OverlapRefresher) Option { return func(o *options) { o.refresher = f } }
+
+// WithPrefillEstimator has f estimate the prefill duration of requests that do
+// not say.
+func WithPrefillEstimator(f PrefillEstimator) Option { return func(o *options) { o.estimator = f } }
+
+// WithRand replaces the source of random numbers, for reproducible runs. The
+// scheduler calls it from one goroutine at a time.
+func WithRand(r selector.Rand) Option { return func(o *options) { o.rand = &lockedRand{rand: r} } }

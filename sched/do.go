@@ -1,0 +1,58 @@
+package sched
+
+import (
+	"context"
+	"errors"
+)
+
+// RetryElsewhere marks an error of a Do callback: its worker is gone or failed
+// before any output reached the client, so another worker may be tried.
+func RetryElsewhere(err error) error { return &retryError{cause: err} }
+
+type retryError struct{ cause error }
+
+func (e *retryError) Error() string {
+	if e.cause == nil {
+		return "turnstile: to be tried on another worker"
+	}
+	return e.cause.Error()
+}
+
+func (e *retryError) Unwrap() error { return e.cause }
+
+// Do schedules the request, calls f with the booking, and releases the booking
+// on every way out: error, panic or cancelled context. If f returns an error
+// made by RetryElsewhere, or the worker had gone before f was called, the
+// request is scheduled again without the workers already tried; it keeps its
+// arrival time. An explicit pin is never rerouted.
+//
+// Do returns f's error, or why the request could not be scheduled. When there is
+// nowhere else to try, both can be matched.
+func (s *Scheduler) Do(ctx context.Context, r *Request, f func(context.Context, *Booking) error) error {
+	again := *r
+	again.Excluded = append([]uint64(nil), r.Excluded...)
+	arrival := s.now()
+	var failed error
+	for {
+		b, err := s.schedule(ctx, &again, arrival)
+		if err != nil {
+			return errors.Join(failed, err)
+		}
+		worker := b.Placement().Rank.Worker
+		err = s.callAndRelease(ctx, b, f)
+		var retry *retryError
+		if !errors.As(err, &retry) || r.Pin != nil {
+			return err
+		}
+		failed = err
+		again.Excluded = append(again.Excluded, worker)
+	}
+}
+
+func (s *Scheduler) callAndRelease(ctx context.Context, b *Booking, f func(context.Context, *Booking) error) error {
+	defer func() { _ = b.Release() }()
+	if _, err := b.Instance(); err != nil {
+		return RetryElsewhere(err)
+	}
+	return f(ctx, b)
+}

@@ -1,0 +1,46 @@
+package sched
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/seed-3c5df8a4/turnstile/sched/selector"
+)
+
+// OverlapRefresher looks up which ranks hold part of a prompt, given its block
+// hashes. It is called on the goroutine of the caller that waited, which is told
+// only afterwards; nobody else waits for it. ctx is that caller's. If it fails or
+// panics, the old overlaps stand.
+type OverlapRefresher func(ctx context.Context, blocks []uint64) ([]Overlap, error)
+
+// PrefillWork is what a prefill estimator is told.
+type PrefillWork struct {
+	Rank RankID
+	// Tokens are to be computed: the input less what the rank has cached.
+	Tokens int64
+	// ISL and ExpectedOSL are the request's.
+	ISL, ExpectedOSL int64
+}
+
+// PrefillEstimator says how long a prefill will take, or false if it does not
+// know. It must be quick and safe for concurrent use; it is called without locks.
+// A panic counts as not knowing.
+type PrefillEstimator func(PrefillWork) (time.Duration, bool)
+
+// globalRand draws from the runtime's generator, which callers do not share.
+type globalRand struct{}
+
+func (globalRand) Uint64() uint64 { return rand.Uint64() }
+
+type lockedRand struct {
+	mu   sync.Mutex
+	rand selector.Rand // guarded by mu
+}
+
+func (l *lockedRand) Uint64() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rand.Uint64()
+}

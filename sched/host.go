@@ -1,0 +1,117 @@
+package sched
+
+import (
+	"github.com/seed-3c5df8a4/turnstile/sched/pool"
+	"github.com/seed-3c5df8a4/turnstile/sched/queue"
+)
+
+// The methods of queue.Host: what the rules of admission ask of the engine. All
+// are called by the holder of the turn, in the middle of an epoch.
+var _ queue.Host[*job] = (*line)(nil)
+
+// Now implements queue.Host.
+func (l *line) Now() int64 { return l.now }
+
+// Rules implements queue.Host.
+func (l *line) Rules(class int) queue.Rules { return l.world.Profile.Class(class) }
+
+// Workers implements queue.Host.
+func (l *line) Workers() int64 { return int64(len(l.world.Table.Workers())) }
+
+// Gate implements queue.Host.
+func (l *line) Gate(class int, j *job, exact bool) queue.Gate {
+	return l.gates.Gate(l.world, &j.request, class, pool.At(l.now), exact)
+}
+
+// Usage implements queue.Host.
+func (l *line) Usage(class int) queue.Usage { return l.s.ledger.usage(class) }
+
+// DoNotQueue implements queue.Host.
+func (l *line) DoNotQueue(j *job) bool { return j.doNotQueue }
+
+// Prepare implements queue.Host: it books, but tells nobody.
+func (l *line) Prepare(class int, j *job) queue.Verdict {
+	s := l.s
+	if j.state.Load() != jobWaiting {
+		return queue.Settled
+	}
+	never := false
+	if _, limitIsZero := l.world.Profile.Class(class).NeverQueues(); limitIsZero {
+		never = true
+	}
+	l.looks.Take(l.world, &j.request, class, pool.At(l.now))
+	if l.looks.MustWait() {
+		return queue.LostRace
+	}
+	a := attempt{job: j, look: &l.looks, world: l.world, class: class, never: never, turn: true}
+	out, placement, err := s.attempt(&a, l.races >= lostRaces)
+	if out == lostRace {
+		l.races++
+		s.counters.retries.Inc()
+		return queue.LostRace
+	}
+	l.races = 0
+	j.placement, j.err = placement, err
+	return queue.Settled
+}
+
+// Settle implements queue.Host: it tells the owner what Prepare found. If the
+// owner has gone, the booking is undone, and nobody else's.
+func (l *line) Settle(j *job) {
+	s := l.s
+	if j.err != nil {
+		l.refuse(j, j.err)
+		return
+	}
+	rec, query, placement := j.record, j.query, j.placement
+	j.waited = l.now - j.arrival
+	decision := Decision{Kind: DecisionAdmitted, Request: j.id, Query: query, Placement: placement}
+	told := s.journal.reserve(decision)
+	if s.settle(j, jobGranted) {
+		told.keep()
+		return
+	}
+	told.drop()
+	if !query && placement.Attempt != 0 {
+		s.undo(rec)
+		l.undone = true
+	}
+}
+
+// refuse settles a job with an error.
+func (l *line) refuse(j *job, err error) {
+	s := l.s
+	j.err = err
+	told := s.journal.reserve(Decision{Kind: DecisionRejected, Request: j.id, Query: j.query, Err: err})
+	if s.settle(j, jobRejected) {
+		s.countRejection(err)
+		told.keep()
+	} else {
+		told.drop()
+	}
+}
+
+// Refuse implements queue.Host.
+func (l *line) Refuse(class int, j *job, why queue.Refusal, limit string, usage, bound int64) {
+	name := l.world.Profile.Class(class).Name
+	switch why {
+	case queue.RefusedOverloaded:
+		l.looks.Take(l.world, &j.request, class, pool.At(l.now))
+		if _, failed := l.looks.Choose(l.s.rand); failed != nil {
+			l.refuse(j, FailureError(j.id, failed))
+		}
+	case queue.RefusedToQueue:
+		u := l.Usage(class)
+		l.refuse(j, &Error{
+			Code: ErrWouldQueue, Request: j.id, Class: name, Pending: u.Requests, Tokens: u.Raw, Cached: u.Cached,
+		})
+	default:
+		l.refuse(j, queueFull(j.id, name, limit, usage, bound))
+	}
+}
+
+// Stays implements queue.Host.
+func (l *line) Stays(class int, j *job) {
+	l.s.ledger.count(j, class)
+	l.s.journal.add(Decision{Kind: DecisionQueued, Request: j.id, Query: j.query})
+}

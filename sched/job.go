@@ -1,0 +1,162 @@
+package sched
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+	"github.com/seed-3c5df8a4/turnstile/sched/pool"
+	"github.com/seed-3c5df8a4/turnstile/sched/queue"
+	"github.com/seed-3c5df8a4/turnstile/sched/sequencer"
+)
+
+// The states of a job. It leaves waiting once, by a compare-and-swap: whoever
+// wins settles it, and who loses finds the outcome.
+const (
+	jobWaiting  uint32 = iota
+	jobGranted         // by the holder of the turn: placement is set
+	jobRejected        // by the holder of the turn: err is set
+	jobLeft            // by its owner, whose context has ended
+)
+
+// job is one call of Schedule or Query on its way. It comes from a pool, and
+// goes back when nobody knows it any more: from the owner, if the turn's holder
+// settled it or it never stood in line; from the holder, if the owner left.
+type job struct {
+	id         string
+	class      string // as asked for
+	query      bool
+	doNotQueue bool
+	due        int64 // ns, queue.NoDue for none
+	priority   uint32
+	jump       int64 // ns
+	arrival    int64 // ns, unknownArrival until the first look
+	request    pool.Request
+	record     *record // nil for a query
+	entry      queue.Entry[*job]
+
+	// The tickets are linked while the job is on the stack of arrivals or of
+	// leavers.
+	arrivalTicket, leaverTicket sequencer.Ticket[*job]
+	state                       atomic.Uint32
+	// wake has room for one token, which means "look".
+	wake chan struct{}
+
+	// The outcome, written by the holder of the turn before it settles the job.
+	placement Placement
+	err       error
+	// waited is how long a granted job stood in line, in ns; written likewise.
+	waited int64
+
+	// counted is the class whose counters include the job; guarded by ledger.mu.
+	counted *classCount
+	// arrived and left are the holder's: the job came off either stack.
+	arrived, left bool
+
+	// What the holder may read after the caller has returned is kept here.
+	blocks   []uint64
+	overlaps []lifecycle.Overlap
+	ids      []uint64
+	taints   []string
+}
+
+const unknownArrival = -1 << 63
+
+func newJob() *job {
+	j := &job{wake: make(chan struct{}, 1)}
+	j.arrivalTicket.Value, j.leaverTicket.Value = j, j
+	return j
+}
+
+// prepare takes over what the request says.
+func (s *Scheduler) prepare(j *job, r *Request, query bool, arrival int64) error {
+	if err := r.derive(s.params, &j.request); err != nil {
+		return err
+	}
+	j.id, j.class, j.query, j.doNotQueue = r.ID, r.Class, query, r.DoNotQueue
+	j.priority, j.jump, j.arrival = r.Priority, r.JumpNanoseconds(), arrival
+	j.due = queue.NoDue
+	if !r.Due.IsZero() {
+		j.due = s.since(r.Due)
+	}
+	return nil
+}
+
+// keep copies what the request lent, because the holder of the turn may look at
+// it after the caller has left.
+func (j *job) keep() {
+	r := &j.request
+	j.blocks = append(j.blocks[:0], r.Blocks...)
+	j.overlaps = append(j.overlaps[:0], r.Overlaps...)
+	r.Blocks, r.Overlaps = j.blocks, j.overlaps
+	c := &r.Constraints
+	allowed, excluded := len(c.Allowed), len(c.Excluded)
+	j.ids = append(append(j.ids[:0], c.Allowed...), c.Excluded...)
+	if c.Allowed != nil {
+		c.Allowed = j.ids[:allowed:allowed]
+		if allowed == 0 {
+			c.Allowed = []uint64{}
+		}
+	}
+	c.Excluded = j.ids[allowed : allowed+excluded]
+	j.taints = append(j.taints[:0], c.RequiredTaints...)
+	c.RequiredTaints = j.taints
+}
+
+// settle ends the job's wait with an outcome that was written before. It reports
+// false if the owner left first. After it returned true the job is its owner's.
+func (s *Scheduler) settle(j *job, state uint32) bool {
+	s.ledger.uncount(j)
+	wake := j.wake
+	if !j.state.CompareAndSwap(jobWaiting, state) {
+		return false
+	}
+	s.waiting.Add(-1)
+	sequencer.Wake(wake)
+	return true
+}
+
+// getJob takes a job from the pool.
+func (s *Scheduler) getJob() *job { return s.jobs.Get().(*job) }
+
+// putJob gives a job back. REQUIRES: nobody else knows it.
+func (s *Scheduler) putJob(j *job) {
+	select {
+	case <-j.wake:
+	default:
+	}
+	clear(j.taints)
+	*j = job{
+		wake: j.wake, blocks: trimmed(j.blocks), overlaps: trimmed(j.overlaps),
+		ids: trimmed(j.ids), taints: j.taints[:0],
+	}
+	j.arrivalTicket.Value, j.leaverTicket.Value = j, j
+	s.jobs.Put(j)
+}
+
+// trimmed empties a buffer and lets go of one that became unusually large.
+func trimmed[E any](buffer []E) []E {
+	if cap(buffer) > 4096 {
+		return nil
+	}
+	return buffer[:0]
+}
+
+func (j *job) setEntry(seq uint64, now, cached int64) {
+	if j.arrival == unknownArrival {
+		j.arrival = now
+	}
+	scope := queue.Scope{Workers: slices.Clone(j.request.Constraints.Allowed)}
+	if c := &j.request.Constraints; c.Pinned {
+		scope = queue.Scope{Pinned: true, Rank: c.Pin}
+	}
+	j.entry = queue.Entry[*job]{
+		Value: j, Seq: seq, Arrival: j.arrival, Due: j.due, Priority: j.priority, Jump: j.jump,
+		Cost: pool.Cost(j.request.ISL, cached), Raw: j.request.ISL, Cached: cached,
+		Lane: j.request.Constraints.Key(), Scope: scope,
+	}
+}
+
+// waitedFor returns how long the job has stood in line.
+func (j *job) waitedFor() time.Duration { return time.Duration(j.waited) }

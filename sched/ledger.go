@@ -1,0 +1,109 @@
+package sched
+
+import (
+	"sync"
+
+	"github.com/seed-3c5df8a4/turnstile/sched/policy"
+	"github.com/seed-3c5df8a4/turnstile/sched/queue"
+)
+
+// ledger holds what the waiting requests of each class amount to. It is apart
+// from the queue so that a caller who leaves takes its part along before it
+// returns, without the turn. Its lock is a leaf.
+type ledger struct {
+	mu struct {
+		sync.Mutex
+		profile *policy.Profile // for which the classes stand; nil until somebody waited
+		classes []*classCount
+	}
+}
+
+// classCount is one class of one profile; guarded by ledger.mu.
+type classCount struct {
+	pending, raw, cached int64
+	deficit              int64
+}
+
+// reset starts empty counters for a profile.
+func (l *ledger) reset(p *policy.Profile) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.profile, l.mu.classes = p, make([]*classCount, p.Len())
+	for i := range l.mu.classes {
+		l.mu.classes[i] = new(classCount)
+	}
+}
+
+// count adds a job to its class, unless it has been settled meanwhile: then
+// whoever settled it has found it uncounted, or will find it counted.
+func (l *ledger) count(j *job, class int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if j.state.Load() != jobWaiting {
+		return
+	}
+	c := l.mu.classes[class]
+	c.pending++
+	c.raw += j.entry.Raw
+	c.cached += j.entry.Cached
+	j.counted = c
+}
+
+// uncount takes a job out of its class, if it was counted.
+func (l *ledger) uncount(j *job) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c := j.counted; c != nil {
+		c.pending--
+		c.raw -= j.entry.Raw
+		c.cached -= j.entry.Cached
+		j.counted = nil
+	}
+}
+
+// usage returns what a class amounts to.
+func (l *ledger) usage(class int) queue.Usage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.classes[class].usage()
+}
+
+// usageFor returns what a class of a profile amounts to. It is not known while
+// the classes still stand for another profile.
+func (l *ledger) usageFor(p *policy.Profile, class int) (usage queue.Usage, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.profile != p {
+		return queue.Usage{}, false
+	}
+	return l.mu.classes[class].usage(), true
+}
+
+func (c *classCount) usage() queue.Usage {
+	return queue.Usage{Requests: c.pending, Raw: c.raw, Cached: c.cached}
+}
+
+// setDeficits notes the deficits as they are at the end of an epoch.
+func (l *ledger) setDeficits(deficit func(class int) int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, c := range l.mu.classes {
+		c.deficit = deficit(i)
+	}
+}
+
+// stats describes the classes of a profile.
+func (l *ledger) stats(p *policy.Profile) []ClassStats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	classes := make([]ClassStats, p.Len())
+	for i := range classes {
+		classes[i].Name = p.Class(i).Name
+		if l.mu.profile == p {
+			c := l.mu.classes[i]
+			classes[i].Pending, classes[i].Tokens, classes[i].Cached = c.pending, c.raw, c.cached
+			classes[i].Deficit = c.deficit
+		}
+	}
+	return classes
+}

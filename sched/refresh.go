@@ -1,0 +1,94 @@
+package sched
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed-3c5df8a4/turnstile/sched/pool"
+	"github.com/seed-3c5df8a4/turnstile/sched/queue"
+)
+
+// finishGrant is the owner's part of a grant: it looks the overlap up again if
+// the request waited long, and then whether the owner still wants it.
+func (s *Scheduler) finishGrant(ctx context.Context, j *job) (Placement, error) {
+	placement := j.placement
+	if !j.query && s.refresher != nil && s.config.RefreshAfter > 0 &&
+		j.waitedFor() > s.config.RefreshAfter && len(j.request.Blocks) > 0 {
+		placement = s.refreshOverlap(ctx, j, placement)
+		if j.due != queue.NoDue && j.due <= s.now() {
+			return Placement{}, pastDue(j.id)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return Placement{}, contextError(j.id, err)
+	}
+	return placement, nil
+}
+
+// refreshOverlap looks the overlap of a request up again that was booked with
+// what was known when it arrived. If the fresh scores choose another rank the
+// booking is moved there, else its tokens are corrected. Nobody else waits for
+// the look-up; if it fails, the old scores stand.
+func (s *Scheduler) refreshOverlap(ctx context.Context, j *job, placement Placement) Placement {
+	fresh, err := s.askRefresher(ctx, append([]uint64(nil), j.request.Blocks...))
+	if err != nil {
+		return placement
+	}
+	checked := Request{ID: j.id, Overlaps: fresh}
+	derived, err := checked.Derive(s.params)
+	if err != nil {
+		return placement
+	}
+	rec := j.record
+	shard, err := s.lockLive(rec, placement.Attempt)
+	if err != nil {
+		return placement
+	}
+	r := &j.request
+	r.Overlaps = derived.Overlaps
+	rec.overlaps = append([]Overlap(nil), derived.Overlaps...)
+	// What this booking itself adds must not count against its own rank.
+	load, live := shard.WithoutLocked(&rec.Booking, r.Blocks)
+	shard.Unlock()
+
+	l := s.looks.Get().(*pool.Look)
+	defer s.putLook(l)
+	l.Take(s.world.Load(), r, -1, pool.Lazily(s.env.Now))
+	l.Correct(placement.Rank, &load, live)
+	choice, failed := l.Choose(s.rand)
+	if failed == nil {
+		if to := l.Slot(choice.Candidate); to.Shard != shard {
+			if moved, err := s.transfer(rec, placement.Attempt, to.Shard.ID()); err == nil {
+				return moved
+			}
+			return placement
+		}
+	}
+	return s.correct(rec, placement)
+}
+
+// correct gives a booking that stays where it is the tokens that follow from its
+// overlaps.
+func (s *Scheduler) correct(rec *record, placement Placement) Placement {
+	shard, err := s.lockLive(rec, placement.Attempt)
+	if err != nil {
+		return placement
+	}
+	o := overlapOn(rec.overlaps, shard.ID())
+	rec.Cached = s.params.Tiers.CachedTokens(o.Device, o.Host, o.Disk, s.params.BlockSize, rec.ISL)
+	rec.tiers = tiersOf(o)
+	shard.SetTokensLocked(&rec.Booking, max(0, rec.ISL-rec.Cached))
+	placement = rec.placementLocked(shard)
+	shard.Unlock()
+	s.freed()
+	return placement
+}
+
+func (s *Scheduler) askRefresher(ctx context.Context, blocks []uint64) (overlaps []Overlap, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("overlap refresher panicked: %v", p)
+		}
+	}()
+	return s.refresher(ctx, blocks)
+}

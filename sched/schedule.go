@@ -1,0 +1,301 @@
+package sched
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed-3c5df8a4/turnstile/sched/pool"
+	"github.com/seed-3c5df8a4/turnstile/sched/queue"
+	"github.com/seed-3c5df8a4/turnstile/shards"
+)
+
+// Schedule books a rank for the request, at once or when its turn comes, and
+// returns the booking. It waits as long as ctx and the request's due time allow.
+//
+// Errors: ErrInvalid, ErrClosed, ErrPinNotAllowed, ErrDuplicate, ErrDeadline,
+// ErrCanceled, ErrNoEndpoints, ErrOverloaded, ErrPinnedOverloaded, ErrQueueFull,
+// ErrWouldQueue, ErrSelector, as *Error. After an error nothing is booked and the
+// id is free.
+func (s *Scheduler) Schedule(ctx context.Context, r *Request) (*Booking, error) {
+	return s.schedule(ctx, r, unknownArrival)
+}
+
+func (s *Scheduler) schedule(ctx context.Context, r *Request, arrival int64) (*Booking, error) {
+	j := s.getJob()
+	rec, placement, err := s.run(ctx, j, r, false, arrival)
+	if err != nil {
+		return nil, err
+	}
+	return s.handle(rec, placement), nil
+}
+
+// Query waits for the request's turn like Schedule but books nothing: it returns
+// where the request would have been put. Its errors are those of Schedule.
+func (s *Scheduler) Query(ctx context.Context, r *Request) (Placement, error) {
+	j := s.getJob()
+	_, placement, err := s.run(ctx, j, r, true, unknownArrival)
+	return placement, err
+}
+
+// Select returns where the request would be put now. It waits for nothing, books
+// nothing, is not counted and changes no state at all.
+//
+// Errors: ErrInvalid, ErrClosed, ErrCanceled, ErrDeadline (the context's),
+// ErrPinNotAllowed, ErrNoEndpoints, ErrOverloaded, ErrPinnedOverloaded,
+// ErrSelector.
+func (s *Scheduler) Select(ctx context.Context, r *Request) (Placement, error) {
+	w := s.world.Load()
+	if w.Closed || w.Draining {
+		return Placement{}, &Error{Code: ErrClosed, Request: r.ID}
+	}
+	if err := ctx.Err(); err != nil {
+		return Placement{}, contextError(r.ID, err)
+	}
+	l := s.looks.Get().(*pool.Look)
+	defer s.putLook(l)
+	request := &l.Own
+	if err := r.derive(s.params, request); err != nil {
+		return Placement{}, err
+	}
+	if !request.Constraints.PinAllowed() {
+		return Placement{}, pinNotAllowed(r.ID, &request.Constraints)
+	}
+	l.Take(w, request, -1, pool.Lazily(s.env.Now))
+	choice, failed := l.Choose(s.rand)
+	if failed != nil {
+		return Placement{}, FailureError(r.ID, failed)
+	}
+	return placementOf(l.Placed(choice.Candidate)), nil
+}
+
+// run takes a job from arrival to outcome, and gives it back.
+func (s *Scheduler) run(ctx context.Context, j *job, r *Request, query bool, arrival int64) (*record, Placement, error) {
+	if err := s.admitAtDoor(ctx, j, r, query, arrival); err != nil {
+		s.reject(r.ID, query, err)
+		s.putJob(j)
+		s.journal.deliver()
+		return nil, Placement{}, err
+	}
+	rec := j.record
+	outcome, placement, err := s.fast(j)
+	if outcome == mustStand {
+		return s.stand(ctx, j)
+	}
+	if err != nil {
+		s.unclaim(rec)
+		s.reject(r.ID, query, err)
+	} else if query {
+		s.unclaim(rec)
+		s.counters.queries.Inc()
+	}
+	s.putJob(j)
+	s.journal.deliver()
+	return rec, placement, err
+}
+
+// admitAtDoor makes the checks that need neither the ranks nor the line, and
+// claims the id.
+func (s *Scheduler) admitAtDoor(ctx context.Context, j *job, r *Request, query bool, arrival int64) error {
+	w := s.world.Load()
+	if w.Closed || w.Draining {
+		return &Error{Code: ErrClosed, Request: r.ID}
+	}
+	if r.ID == "" {
+		return &Error{Code: ErrInvalid, Rule: "request id: must not be empty"}
+	}
+	if err := s.prepare(j, r, query, arrival); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return contextError(r.ID, err)
+	}
+	if c := &j.request.Constraints; !c.PinAllowed() {
+		return pinNotAllowed(r.ID, c)
+	}
+	rec := new(record)
+	if _, taken := s.ids.LoadOrStore(r.ID, rec); taken {
+		return &Error{Code: ErrDuplicate, Request: r.ID, Rule: "a request of this id waits or is booked"}
+	}
+	rec.ID = r.ID
+	j.record = rec
+	var err error
+	switch {
+	case j.due != queue.NoDue && j.due <= s.now():
+		err = pastDue(r.ID)
+	case len(w.Table.Slots()) == 0:
+		err = &Error{Code: ErrNoEndpoints, Request: r.ID, Rule: "there are no workers"}
+	}
+	if err != nil {
+		s.unclaim(rec)
+	}
+	return err
+}
+
+// unclaim frees the id of a record that is not booked.
+func (s *Scheduler) unclaim(rec *record) { s.ids.Delete(rec.ID) }
+
+// outcome is what became of an attempt to decide without standing in line.
+type outcome uint8
+
+const (
+	decided outcome = iota
+	mustStand
+	lostRace
+)
+
+// lostRaces is how many races a caller loses before it has the ranks locked.
+const lostRaces = 8
+
+// fast decides without the line, if nobody waits and the request need not wait,
+// or if its class never queues.
+func (s *Scheduler) fast(j *job) (outcome, Placement, error) {
+	l := s.looks.Get().(*pool.Look)
+	defer s.putLook(l)
+	for races := 0; ; races++ {
+		w := s.world.Load()
+		if w.Closed {
+			return decided, Placement{}, &Error{Code: ErrClosed, Request: j.id}
+		}
+		// waiting is read before the ranks: whoever comes to wait after this is
+		// found by the second look, under the rank's lock.
+		waiting := s.waiting.Load() != 0
+		class, _ := w.Classify(j.class, &j.request)
+		rules := w.Profile.Class(class)
+		limit, never := rules.NeverQueues()
+		var usage queue.Usage
+		if waiting {
+			if !never {
+				return mustStand, Placement{}, nil
+			}
+			if rules.CanQueue() {
+				var known bool
+				if usage, known = s.ledger.usageFor(w.Profile, class); !known {
+					return mustStand, Placement{}, nil
+				}
+			}
+		}
+		l.Take(w, &j.request, class, pool.Lazily(s.env.Now))
+		mustWait := l.MustWait()
+		switch {
+		case l.AllOverloaded():
+		case !never && mustWait:
+			return mustStand, Placement{}, nil
+		case never && rules.CanQueue() && (usage.Requests > 0 || mustWait):
+			if usage.Requests > 0 || l.Unmoved() {
+				return decided, Placement{}, queueFull(j.id, rules.Name, limit, usage.Of(limit), 0)
+			}
+			if races >= lostRaces {
+				return mustStand, Placement{}, nil
+			}
+			s.counters.retries.Inc()
+			continue
+		}
+		a := attempt{job: j, look: l, world: w, class: class, never: never}
+		if out, placement, err := s.attempt(&a, races >= lostRaces); out != lostRace {
+			return out, placement, err
+		}
+		s.counters.retries.Inc()
+	}
+}
+
+// stand publishes the job in line and waits for its outcome.
+func (s *Scheduler) stand(ctx context.Context, j *job) (*record, Placement, error) {
+	rec, query, id := j.record, j.query, j.id
+	j.keep()
+	s.waiting.Add(1)
+	s.arrivals.Push(&j.arrivalTicket)
+	s.enterTurn()
+	for j.state.Load() == jobWaiting {
+		select {
+		case <-j.wake:
+			// A token means "look": settled, or the turn needs somebody.
+			if j.state.Load() == jobWaiting {
+				s.enterTurn()
+			}
+		case <-ctx.Done():
+			if err := s.leave(ctx, j); err != nil {
+				return nil, Placement{}, err
+			}
+		}
+	}
+	if j.state.Load() == jobRejected {
+		err := j.err
+		s.putJob(j)
+		s.unclaim(rec)
+		s.journal.deliver()
+		return nil, Placement{}, err
+	}
+	placement, err := s.finishGrant(ctx, j)
+	s.putJob(j)
+	if err != nil {
+		if !query {
+			s.undo(rec)
+		}
+		s.unclaim(rec)
+		s.reject(id, query, err)
+		s.journal.deliver()
+		return nil, Placement{}, err
+	}
+	if query {
+		s.unclaim(rec)
+		s.counters.queries.Inc()
+	}
+	s.journal.deliver()
+	return rec, placement, nil
+}
+
+// leave settles a job whose owner has gone, with its counters, and returns the
+// error; nil if the job was settled before.
+func (s *Scheduler) leave(ctx context.Context, j *job) error {
+	err := contextError(j.id, ctx.Err())
+	rec, id, query := j.record, j.id, j.query
+	if !j.state.CompareAndSwap(jobWaiting, jobLeft) {
+		return nil
+	}
+	s.ledger.uncount(j)
+	s.unclaim(rec)
+	s.reject(id, query, err)
+	// From here on the job is the holder's, which unlinks it before it decides
+	// anything.
+	s.leavers.Push(&j.leaverTicket)
+	s.waiting.Add(-1)
+	s.enterTurn()
+	return err
+}
+
+func (s *Scheduler) putLook(l *pool.Look) {
+	l.Reset()
+	s.looks.Put(l)
+}
+
+// contextError is the one place where context errors become ours.
+func contextError(id string, cause error) error {
+	if errors.Is(cause, context.DeadlineExceeded) {
+		return &Error{Code: ErrDeadline, Request: id, Cause: cause}
+	}
+	return &Error{Code: ErrCanceled, Request: id, Cause: cause}
+}
+
+func pastDue(id string) error {
+	return &Error{Code: ErrDeadline, Request: id, Rule: "the due time has passed"}
+}
+
+func pinNotAllowed(id string, c *shards.Constraints) error {
+	return &Error{
+		Code: ErrPinNotAllowed, Request: id, Worker: c.Pin.Worker, Rank: c.Pin.Rank, HasWorker: true, HasRank: true,
+		Rule: "the pinned rank's worker must be in the allowed set",
+	}
+}
+
+func queueFull(id, class, limit string, usage, bound int64) error {
+	return &Error{
+		Code: ErrQueueFull, Request: id, Class: class, Limit: limit, Usage: usage, Bound: bound,
+	}
+}
+
+func placementOf(p pool.Placed) Placement {
+	return Placement{
+		Rank: p.Rank, Endpoint: p.Endpoint, CachedTokens: p.Cached, Overlap: p.Overlap,
+		PotentialDecodeBlocks: p.Potential,
+	}
+}

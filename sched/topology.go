@@ -1,0 +1,110 @@
+package sched
+
+import (
+	"errors"
+
+	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+	"github.com/seed-3c5df8a4/turnstile/sched/pool"
+	"github.com/seed-3c5df8a4/turnstile/shards"
+)
+
+// UpsertWorker adds a worker or updates the one of that id. Ranks that stay keep
+// their load; the bookings of ranks that go end at once. An invalid worker
+// changes nothing and is ErrInvalid.
+func (s *Scheduler) UpsertWorker(w Worker) error {
+	return s.change(func(world *pool.World) ([]*shards.Shard, error) {
+		table, gone, err := world.Table.With([]shards.Worker{shards.Worker(w)}, s.newShard)
+		if err != nil {
+			return nil, invalidWorker(err)
+		}
+		world.Table = table
+		return gone, nil
+	})
+}
+
+// SetWorkers makes these the workers, all in one step, removals first. One that
+// is invalid or repeated changes nothing and is ErrInvalid.
+func (s *Scheduler) SetWorkers(workers []Worker) error {
+	all := make([]shards.Worker, len(workers))
+	for i, w := range workers {
+		all[i] = shards.Worker(w)
+	}
+	return s.change(func(world *pool.World) ([]*shards.Shard, error) {
+		table, gone, err := world.Table.Replaced(all, s.newShard)
+		if err != nil {
+			return nil, invalidWorker(err)
+		}
+		world.Table = table
+		return gone, nil
+	})
+}
+
+// RemoveWorker removes a worker and ends its bookings at once. An unknown id is
+// ErrNotFound.
+func (s *Scheduler) RemoveWorker(id uint64) error {
+	return s.change(func(world *pool.World) ([]*shards.Shard, error) {
+		table, gone, ok := world.Table.Without(id)
+		if !ok {
+			return nil, unknownWorker(id)
+		}
+		world.Table = table
+		return gone, nil
+	})
+}
+
+// DrainWorker begins or ends the draining of a worker: it takes nothing new and
+// keeps its bookings. An unknown id is ErrNotFound.
+func (s *Scheduler) DrainWorker(id uint64, draining bool) error {
+	return s.change(func(world *pool.World) ([]*shards.Shard, error) {
+		table, ok := world.Table.WithDraining(id, draining)
+		if !ok {
+			return nil, unknownWorker(id)
+		}
+		world.Table = table
+		return nil, nil
+	})
+}
+
+// SetOverloaded makes these the overloaded workers. Ids need not exist.
+func (s *Scheduler) SetOverloaded(ids []uint64) error {
+	return s.change(func(world *pool.World) ([]*shards.Shard, error) {
+		world.Table = world.Table.WithOverloaded(ids)
+		return nil, nil
+	})
+}
+
+// SetAvailable makes these the available workers; nil makes all available, an
+// empty list none. Ids need not exist.
+func (s *Scheduler) SetAvailable(ids []uint64) error {
+	return s.change(func(world *pool.World) ([]*shards.Shard, error) {
+		world.Table = world.Table.WithAvailable(ids)
+		return nil, nil
+	})
+}
+
+// Worker returns a copy of one worker as it is now, looked up in the current
+// table. A worker that is not there is ErrWorkerRemoved.
+func (s *Scheduler) Worker(id uint64) (Worker, error) {
+	w := s.world.Load().Table.Worker(id)
+	if w == nil {
+		return Worker{}, &Error{Code: ErrWorkerRemoved, Worker: id, HasWorker: true, Rule: "no such worker"}
+	}
+	copied := Worker(*w)
+	copied.Taints = append([]string(nil), w.Taints...)
+	return copied, nil
+}
+
+func (s *Scheduler) newShard(id lifecycle.RankID) *shards.Shard { return shards.NewShard(id, s.env) }
+
+func invalidWorker(err error) error {
+	e := &Error{Code: ErrInvalid, Rule: err.Error()}
+	var bad *shards.WorkerError
+	if errors.As(err, &bad) {
+		e.Worker, e.HasWorker, e.Rule = bad.ID, true, bad.Rule
+	}
+	return e
+}
+
+func unknownWorker(id uint64) error {
+	return &Error{Code: ErrNotFound, Worker: id, HasWorker: true, Rule: "no such worker"}
+}
