@@ -63,17 +63,21 @@ func (l *Look) Choose(rnd selector.Rand) (Choice, *Failure) {
 		}
 	}
 	pick, err := pickSafely(l.World.Selector, &l.input)
+	if err != nil {
+		return Choice{}, selectorFailure(err)
+	}
+	return Choice{Candidate: pick.Index, pick: pick}, nil
+}
+
+func selectorFailure(err error) *Failure {
 	var cost *selector.CostError
-	switch {
-	case errors.As(err, &cost):
-		return Choice{}, &Failure{
+	if errors.As(err, &cost) {
+		return &Failure{
 			Reason: NonFinite, Rank: cost.Rank, HasRank: true,
 			Rule: fmt.Sprintf("cost %v: must be finite", cost.Cost), Cause: err,
 		}
-	case err != nil:
-		return Choice{}, &Failure{Reason: SelectorFailed, Rule: "the selector must choose one of the candidates", Cause: err}
 	}
-	return Choice{Candidate: pick.Index, pick: pick}, nil
+	return &Failure{Reason: SelectorFailed, Rule: "the selector must choose one of the candidates", Cause: err}
 }
 
 // pickSafely turns a panic or a rank that is not there into an error, so that a
