@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-3c5df8a4/turnstile/sched"
+	"github.com/seed-3c5df8a4/turnstile/sched/clock"
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 )
 
@@ -82,4 +83,15 @@ func requireIdle(t testing.TB, s *sched.Scheduler) {
 		require.Zero(t, l.Requests, l.Rank)
 	}
 	require.NoError(t, sched.CheckConsistency(s))
+}
+
+// countingClock counts how often it is read; for one goroutine.
+type countingClock struct {
+	clock.Clock
+	reads int
+}
+
+func (c *countingClock) Now() time.Time {
+	c.reads++
+	return time.Now()
 }
