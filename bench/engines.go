@@ -1,0 +1,41 @@
+package main
+
+import (
+	"github.com/seed-3c5df8a4/turnstile/bench/engine"
+	"github.com/seed-3c5df8a4/turnstile/sched"
+	"github.com/seed-3c5df8a4/turnstile/sched/policy"
+)
+
+// setup is what an engine is built from.
+type setup struct {
+	// BlockSize is the KV block size in tokens.
+	BlockSize int64
+	// PolicyYAML is the policy profile; empty is the one-class profile.
+	PolicyYAML []byte
+	// ActorIndex makes the actor engines select through the same indexes as the
+	// sharded one, so that only the concurrency differs.
+	ActorIndex bool
+}
+
+// namedEngine is one of the engines compared.
+type namedEngine struct {
+	name  string
+	build func(setup) (engine.Engine, error)
+}
+
+// engines are those compared, in the order of the columns.
+var engines = []namedEngine{
+	{name: "sharded", build: newSharded},
+}
+
+func newSharded(s setup) (engine.Engine, error) {
+	config := sched.Config{BlockSize: s.BlockSize}
+	if len(s.PolicyYAML) > 0 {
+		file, err := policy.Parse(s.PolicyYAML)
+		if err != nil {
+			return nil, err
+		}
+		config.Policy = file
+	}
+	return engine.NewSharded(config)
+}
