@@ -16,8 +16,6 @@ import (
 type Booking struct {
 	s   *Scheduler
 	rec *record
-	// attempt is the one this handle stands for; moved by its own Transfer.
-	attempt atomic.Uint64
 	// cleanup reclaims the booking when this handle is garbage.
 	cleanup runtime.Cleanup
 }
@@ -39,7 +37,10 @@ type record struct {
 	// without its owner: then it is Scheduler.closed, and cause is set.
 	done  atomic.Pointer[chan struct{}]
 	cause error // written before done becomes that, read after
-	own   Booking
+	// held is the attempt the owner's handle stands for; moved by the handle's
+	// own Transfer only.
+	held atomic.Uint64
+	own  Booking
 }
 
 // tiers are the blocks cached on the rank.
@@ -57,8 +58,8 @@ func (s *Scheduler) handle(rec *record, p Placement) *Booking {
 		b = new(Booking)
 		b.cleanup = runtime.AddCleanup(b, func(l leak) { l.reclaim() }, leak{s, rec})
 	}
+	rec.held.Store(p.Attempt)
 	b.s, b.rec = s, rec
-	b.attempt.Store(p.Attempt)
 	return b
 }
 
@@ -69,7 +70,7 @@ type leak struct {
 }
 
 func (l leak) reclaim() {
-	if l.s.release(l.rec, 0) == nil {
+	if l.s.release(l.rec, l.rec.held.Load()) == nil {
 		l.s.counters.leaked.Inc()
 	}
 }
@@ -78,7 +79,7 @@ func (l leak) reclaim() {
 func (b *Booking) ID() string { return b.rec.ID }
 
 // Attempt returns the number of the attempt this handle stands for.
-func (b *Booking) Attempt() uint64 { return b.attempt.Load() }
+func (b *Booking) Attempt() uint64 { return b.rec.held.Load() }
 
 // Placement says where the booking is or, if it has ended, was.
 func (b *Booking) Placement() Placement {
@@ -127,28 +128,28 @@ func (b *Booking) Err() error {
 }
 
 // PrefillDone removes the prefill tokens from the rank's load, once.
-func (b *Booking) PrefillDone() error { return b.s.prefillDone(b.rec, b.attempt.Load()) }
+func (b *Booking) PrefillDone() error { return b.s.prefillDone(b.rec, b.rec.held.Load()) }
 
 // Touch renews the booking's ttl, as every lifecycle call does.
-func (b *Booking) Touch() error { return b.s.touch(b.rec, b.attempt.Load()) }
+func (b *Booking) Touch() error { return b.s.touch(b.rec, b.rec.held.Load()) }
 
 // AddOutputBlock adds a block of output to the rank's load.
-func (b *Booking) AddOutputBlock() error { return b.s.addOutputBlock(b.rec, b.attempt.Load()) }
+func (b *Booking) AddOutputBlock() error { return b.s.addOutputBlock(b.rec, b.rec.held.Load()) }
 
 // AddOutputBlockWithDecay adds a block of output and gives it, all output blocks
 // of the request and those trailing blocks of its prompt that only it holds the
 // weight decay, in [0,1] of a block, rounded to 1/65,536.
 func (b *Booking) AddOutputBlockWithDecay(decay float64) error {
-	return b.s.addDecayedOutputBlock(b.rec, b.attempt.Load(), decay)
+	return b.s.addDecayedOutputBlock(b.rec, b.rec.held.Load(), decay)
 }
 
 // Transfer moves the booking to another existing rank, in one step; no other
 // rule is applied. The handle goes along to the new attempt. Its own rank is
 // ErrUnchanged, a rank that does not exist ErrNoEndpoints.
 func (b *Booking) Transfer(to RankID) (Placement, error) {
-	p, err := b.s.transfer(b.rec, b.attempt.Load(), to)
+	p, err := b.s.transfer(b.rec, b.rec.held.Load(), to)
 	if err == nil {
-		b.attempt.Store(p.Attempt)
+		b.rec.held.Store(p.Attempt)
 	}
 	return p, err
 }
@@ -156,7 +157,7 @@ func (b *Booking) Transfer(to RankID) (Placement, error) {
 // Release ends the booking, and its prefill if that was not done.
 func (b *Booking) Release() error {
 	b.cleanup.Stop()
-	err := b.s.release(b.rec, b.attempt.Load())
+	err := b.s.release(b.rec, b.rec.held.Load())
 	runtime.KeepAlive(b)
 	return err
 }

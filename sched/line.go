@@ -263,12 +263,16 @@ func queueOrder(o policy.Order) queue.Order {
 // Heir implements sequencer.Epochs.
 func (l *line) Heir() chan<- struct{} {
 	if l.queue != nil {
-		if e := l.queue.Any(); e != nil {
-			return e.Value.wake
+		for j := range l.queue.Waiting {
+			if j.state.Load() == jobWaiting {
+				return j.wake
+			}
 		}
 	}
-	if len(l.arrivals) > 0 {
-		return l.arrivals[0].wake
+	for _, j := range l.arrivals {
+		if j.state.Load() == jobWaiting {
+			return j.wake
+		}
 	}
 	return nil
 }

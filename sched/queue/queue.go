@@ -208,17 +208,17 @@ func (q *Queue[T]) All() []*Entry[T] {
 	return all
 }
 
-// Any returns somebody who waits, nil if nobody does.
-func (q *Queue[T]) Any() *Entry[T] {
+// Waiting yields everyone who waits, in no particular order.
+func (q *Queue[T]) Waiting(yield func(T) bool) {
 	for _, c := range q.classes {
-		if c.byOrder.len() > 0 {
-			return c.byOrder.top().order.top()
-		}
 		for _, l := range c.lanes {
-			return l.order.top()
+			for _, e := range l.order.members {
+				if !yield(e.Value) {
+					return
+				}
+			}
 		}
 	}
-	return nil
 }
 
 func sortByArrival[T any](entries []*Entry[T]) {

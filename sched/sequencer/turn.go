@@ -39,8 +39,8 @@ type Epochs interface {
 	// Run does all the work there is, up to its bound, and reports whether work
 	// is left.
 	Run() (more bool)
-	// Heir returns the channel, of capacity 1, of somebody who waits and who
-	// will Enter when there is a token in it; nil if nobody waits.
+	// Heir returns the channel, of capacity 1, of somebody who waits, has not
+	// left, and will Enter when there is a token in it; nil if nobody does.
 	Heir() chan<- struct{}
 }
 
@@ -53,20 +53,18 @@ func (t *Turn) Enter(e Epochs) {
 		if !e.Run() && t.word.CompareAndSwap(turnRunning, turnIdle) {
 			return
 		}
-		var heir chan<- struct{}
-		if epochs >= maxEpochs {
-			// Chosen while the turn is held: afterwards the queue is another's.
-			heir = e.Heir()
-		}
-		if heir == nil {
-			// Overwriting a dirty mark is right: the epoch that follows begins
-			// after whatever it stood for was published.
-			t.word.Store(turnRunning)
+		// Overwriting a dirty mark is right: the epoch that follows, whoever runs
+		// it, begins after whatever the mark stood for was published.
+		t.word.Store(turnRunning)
+		if epochs < maxEpochs {
 			continue
 		}
-		t.word.Store(turnRequired)
-		Wake(heir)
-		return
+		// An heir that leaves before the swap marks the turn dirty, and the swap
+		// fails; one that leaves after it finds the turn required.
+		if heir := e.Heir(); heir != nil && t.word.CompareAndSwap(turnRunning, turnRequired) {
+			Wake(heir)
+			return
+		}
 	}
 }
 

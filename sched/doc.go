@@ -1,0 +1,60 @@
+// Package sched decides for each request to a pool of LLM workers whether it may
+// run now and on which rank, and keeps track of the load it causes until it is
+// done. It is embedded: there is no server, no goroutine and, while nobody waits,
+// no timer.
+//
+//	s, err := sched.New(sched.Config{BlockSize: 16})
+//	err = s.UpsertWorker(sched.Worker{ID: 1, Ranks: 1, Endpoint: "http://gpu-1:8000"})
+//	b, err := s.Schedule(ctx, &sched.Request{ID: "r1", ISL: 1200})
+//	// send the request to b.Placement().Endpoint; then
+//	b.PrefillDone() // at the first token
+//	b.Release()     // at the end
+//
+// # Guarantees
+//
+//   - Selection and booking are one step: any selection that starts after
+//     Schedule returned sees its booking, and no capacity is given out twice.
+//   - Once a request waits, no later one takes capacity whose turn was the
+//     former's. Classes share by deficit round robin, in tokens.
+//   - When nothing moves, nobody who could run is waiting.
+//   - A rank's load is the sum over its live bookings; all released is exactly 0.
+//   - Lifecycle calls never wait for anybody's turn, are idempotent, and go on
+//     working after Close.
+//   - A caller whose context ends leaves nothing behind, also if that raced with
+//     its grant.
+//
+// # How it works
+//
+// State is split by who needs it together, and callers do the work on their own
+// goroutine.
+//
+//	Schedule ── class ── nobody waits and need not wait? ── look ── choose ── book (one rank's lock)
+//	                        │ no                                                 │ lost the race: look again
+//	                        ▼
+//	            push ticket ── enter the turn ── epoch: refresh, serve, arrivals
+//	                        │                       each grant: look, choose, book, settle, wake
+//	                        ▼
+//	            park on own channel until settled
+//
+//	Release ── rank's lock: load, mark, hint ── somebody waits? ── enter the turn
+//
+// The fast path writes no shared line but its rank's and its id's. The waiting
+// count is raised before an arrival is published, and read again under the rank's
+// lock before a booking, so that a caller that pauses in between does not take
+// what was freed for somebody who came to wait meanwhile.
+//
+// The turn is a word (package sequencer). Its holder runs epochs: bounded pieces
+// of the waiting side's work, in ticket order. A grant in the epoch books only if
+// the rank's hint mark is clear: a set mark means that something was freed there
+// which the queue has not looked at yet. Whoever does not get the turn marks it
+// dirty and goes on.
+//
+// A waiting request is settled once, by a compare-and-swap: granted, rejected or
+// left. A leaver settles itself, takes its counters along and pushes itself on the
+// stack of leavers, which the next epoch empties before it decides anything. If
+// the grant came first, the booking is undone by whoever finds out.
+//
+// The lock order and the memory ordering are written down in package shards, the
+// lost-wakeup arguments in packages sequencer and capacity, and the steps of
+// select-and-book at the type that makes them, in book.go.
+package sched

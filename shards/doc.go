@@ -1,0 +1,39 @@
+// Package shards splits the load of a pool by who needs it together: one lock
+// for each rank, and a published load for everyone who only looks.
+//
+// It is floor 1 of the library and knows the floors below: lifecycle (the
+// accounting of one rank) and capacity (hints).
+//
+//	Table (immutable, replaced whole)
+//	  └─ Slot ─ Shard ─┬─ mutex ── lifecycle.Rank   the authoritative state
+//	                   ├─ published load            read without the lock
+//	                   └─ hint mark ── capacity.Ring
+//	Prefixes: path of block hashes → ranks that hold it
+//
+// # Lock order
+//
+// Outermost first:
+//
+//  1. sched.Scheduler.edit, which serialises changes of the table;
+//  2. one rank; or two or more, in the order of their id, then of their age;
+//  3. leaves, taken under any of these and never while holding each other: a
+//     bucket of the id map or of Prefixes, the ledger of waiting requests, the
+//     decision journal, the ttl timer, and whatever the injected clock and random
+//     source lock themselves.
+//
+// The turn (package sequencer) is not a lock and nobody waits for it; its holder
+// takes the locks above as anybody does. No callback of the embedder's, channel
+// send or wake happens under a rank's lock; the clock and an injected random
+// source are read there and must not call the scheduler.
+//
+// # What is published, and in which order
+//
+// A change under a rank's lock publishes the load, and then, if prefill load
+// went down or decays otherwise than before, sets the rank's mark and pushes a
+// hint: all in one section. So whoever takes the lock later finds the new load
+// together with the mark, and whoever clears the mark first and reads the load
+// after it misses no change. Go's atomics are sequentially consistent, which the
+// handshake with a waiter relies on too: a releaser writes the load and then
+// reads whether somebody waits, a waiter says that it waits and then reads the
+// load, so at least one of them sees the other.
+package shards
