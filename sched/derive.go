@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 	"github.com/seed-3c5df8a4/turnstile/shards"
@@ -95,6 +96,14 @@ func (r *Request) JumpNanoseconds() int64 {
 	const most = math.MaxInt64 / 2
 	ns := math.Round(r.Jump * float64(time.Second))
 	return int64(min(max(ns, 0), most))
+}
+
+// Resolve checks the config as New does and returns what follows from it: the
+// profile that applies and the parameters of the cost, before a request's
+// overrides. It is for engines that are built from the same parts.
+func (c Config) Resolve() (*policy.Profile, selector.Params, error) {
+	profile, err := c.validate()
+	return profile, c.params(), err
 }
 
 // FailureError turns the reason for which no rank was chosen for a request into

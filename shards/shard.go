@@ -14,6 +14,10 @@ import (
 type Env struct {
 	// Now tells the time in nanoseconds.
 	Now lifecycle.Now
+	// NoPrefixIndex leaves the index of live prompt blocks out: who looks for a
+	// live prefix then walks the blocks of each rank. It is set before the first
+	// shard is made.
+	NoPrefixIndex bool
 	// ring carries capacity hints; nil while no class can queue. Written by
 	// EnableHints, read under the ranks' locks.
 	ring atomic.Pointer[capacity.Ring[*Shard]]
@@ -36,7 +40,8 @@ func (e *Env) EnableHints() {
 // Hints returns the ring, nil if hints are not enabled.
 func (e *Env) Hints() *capacity.Ring[*Shard] { return e.ring.Load() }
 
-// Prefixes returns the index of live prompt blocks, nil if there never were any.
+// Prefixes returns the index of live prompt blocks, nil if there never were any
+// or it is left out.
 func (e *Env) Prefixes() *Prefixes { return e.prefixes.Load() }
 
 // Shard is one rank: a lock, the authoritative state under it, and the load it
@@ -72,7 +77,9 @@ type Shard struct {
 // NewShard returns an idle rank.
 func NewShard(id lifecycle.RankID, env *Env) *Shard {
 	s := &Shard{id: id, ordinal: env.ordinals.Add(1), env: env}
-	s.mu.rank = *lifecycle.NewRank((*blockObserver)(s))
+	if !env.NoPrefixIndex {
+		s.mu.rank = *lifecycle.NewRank((*blockObserver)(s))
+	}
 	return s
 }
 
@@ -88,8 +95,11 @@ func (s *Shard) Before(other *Shard) bool {
 }
 
 // Prefixes returns the index of live prompt blocks of the pool, nil if there
-// never were any.
+// never were any or it is left out.
 func (s *Shard) Prefixes() *Prefixes { return s.env.Prefixes() }
+
+// PrefixIndexed reports whether the pool keeps the index of live prompt blocks.
+func (s *Shard) PrefixIndexed() bool { return !s.env.NoPrefixIndex }
 
 // View returns the published load without taking the lock.
 func (s *Shard) View() View {
@@ -149,7 +159,7 @@ func (s *Shard) WithoutLocked(b *lifecycle.Booking, blocks []uint64) (lifecycle.
 
 // BookLocked adds a booking.
 func (s *Shard) BookLocked(b *lifecycle.Booking, blocks []uint64) {
-	if len(blocks) > 0 && s.env.prefixes.Load() == nil {
+	if len(blocks) > 0 && s.env.prefixes.Load() == nil && !s.env.NoPrefixIndex {
 		s.env.prefixes.CompareAndSwap(nil, newPrefixes())
 	}
 	s.mu.rank.Book(b, blocks, s.env.Now)

@@ -34,6 +34,7 @@ type Look struct {
 	candidates []selector.Candidate
 	levels     []shards.PrefixLevel
 	input      selector.Input
+	locked     bool // between LockEligible and UnlockEligible
 }
 
 // maxKept bounds the scratch space that outlives a look at an unusually large
@@ -194,6 +195,9 @@ func (l *Look) fillDepths(slots []shards.Slot) {
 	}
 	prefixes := slots[0].Shard.Prefixes()
 	if prefixes == nil {
+		if !slots[0].Shard.PrefixIndexed() {
+			l.walkDepths()
+		}
 		return
 	}
 	l.levels = prefixes.Holders(l.Request.Blocks, l.levels)
@@ -211,6 +215,25 @@ func (l *Look) fillDepths(slots []shards.Slot) {
 				l.depths[at] = int32(l.levels[i].Depth)
 				l.candidates[at].PotentialBlocks -= int64(l.levels[i].Depth)
 			}
+		}
+	}
+}
+
+// walkDepths does what fillDepths does without the index: it walks the blocks of
+// each rank under its lock.
+func (l *Look) walkDepths() {
+	for i := range l.candidates {
+		c := &l.candidates[i]
+		if c.Requests == 0 {
+			continue
+		}
+		shard := l.Slot(i).Shard
+		if !l.locked {
+			shard.Lock()
+		}
+		c.PotentialBlocks -= int64(shard.LivePrefixLocked(l.Request.Blocks))
+		if !l.locked {
+			shard.Unlock()
 		}
 	}
 }
@@ -282,10 +305,12 @@ func (l *Look) LockEligible() {
 	for _, place := range l.slots {
 		slots[place].Shard.Lock()
 	}
+	l.locked = true
 }
 
 // UnlockEligible gives them back.
 func (l *Look) UnlockEligible() {
+	l.locked = false
 	slots := l.World.Table.Slots()
 	for _, place := range l.slots {
 		slots[place].Shard.Unlock()
