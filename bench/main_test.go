@@ -26,7 +26,7 @@ func floor(name string) namedEngine {
 }
 
 // bench runs the program and returns what it printed and its exit code.
-func bench(t *testing.T, ctx context.Context, terminal bool, engines []namedEngine, args ...string) (stdout, stderr string, code int) {
+func bench(ctx context.Context, t *testing.T, terminal bool, engines []namedEngine, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	code = run(ctx, args, engines, &out, &errs, terminal)
@@ -68,22 +68,22 @@ func TestBadFlags(t *testing.T) {
 		"-workers 0 -decode-slots 0 -sort": "-decode-slots 0",
 	} {
 		t.Run(args, func(t *testing.T) {
-			out, errs, code := bench(t, context.Background(), false, two, strings.Fields(args)...)
+			out, errs, code := bench(context.Background(), t, false, two, strings.Fields(args)...)
 			require.Equal(t, exitUsage, code)
 			require.Contains(t, errs, want)
 			require.Empty(t, out)
 		})
 	}
-	_, errs, code := bench(t, context.Background(), false, two, "-h")
+	_, errs, code := bench(context.Background(), t, false, two, "-h")
 	require.Zero(t, code)
 	require.Contains(t, errs, "-max-overlaps")
-	_, errs, code = bench(t, context.Background(), false, nil)
+	_, errs, code = bench(context.Background(), t, false, nil)
 	require.Equal(t, exitFault, code)
 	require.Contains(t, errs, "no engine")
 }
 
 func TestSmallComparison(t *testing.T) {
-	out, errs, code := bench(t, context.Background(), false, []namedEngine{floor("one"), floor("two")},
+	out, errs, code := bench(context.Background(), t, false, []namedEngine{floor("one"), floor("two")},
 		"-requests", "300", "-speed", "50", "-modes", "off,mixed")
 	require.Zero(t, code)
 	require.Empty(t, errs, "no progress where there is no terminal")
@@ -107,7 +107,7 @@ func TestSetupOfModes(t *testing.T) {
 		got = append(got, s)
 		return replay.NewFloor(), nil
 	}}
-	_, _, code := bench(t, context.Background(), false, []namedEngine{spy},
+	_, _, code := bench(context.Background(), t, false, []namedEngine{spy},
 		"-requests", "20", "-speed", "50", "-block", "32", "-threshold", "77", "-actor-index=false", "-harness=false")
 	require.Zero(t, code)
 	require.Len(t, got, 3)
@@ -123,7 +123,7 @@ func TestSetupOfModes(t *testing.T) {
 // TestModesOnEngines: each engine takes each mode's policy, schedules all and
 // keeps nothing.
 func TestModesOnEngines(t *testing.T) {
-	out, _, code := bench(t, context.Background(), false, engines, "-requests", "400", "-speed", "40", "-harness=false")
+	out, _, code := bench(context.Background(), t, false, engines, "-requests", "400", "-speed", "40", "-harness=false")
 	require.Zero(t, code, out)
 	require.NotContains(t, out, "FAULT")
 	require.Equal(t, len(modes)*len(engines), strings.Count(out, "400/400"))
@@ -143,34 +143,34 @@ func TestTraces(t *testing.T) {
 		return append([]string{"-trace", path, "-speed", "100", "-modes", "off", "-harness=false"}, more...)
 	}
 
-	out, _, code := bench(t, context.Background(), false, one, args(writeTrace(t, good+good))...)
+	out, _, code := bench(context.Background(), t, false, one, args(writeTrace(t, good+good))...)
 	require.Zero(t, code)
 	require.Contains(t, out, "(Mooncake JSONL): 2 requests over 0.0 s, mean input 600")
 	require.Contains(t, out, "2048 KV blocks of 512 tokens")
 	require.Contains(t, out, "2/2")
 
 	path := writeTrace(t, good+bad+good)
-	out, errs, code := bench(t, context.Background(), false, one, args(path)...)
+	out, errs, code := bench(context.Background(), t, false, one, args(path)...)
 	require.Equal(t, exitFault, code)
 	require.Empty(t, out)
 	require.Equal(t, "bench: "+path+":2: input_length -600 is negative\n", errs)
 
-	out, _, code = bench(t, context.Background(), false, one, args(path, "-skip-bad")...)
+	out, _, code = bench(context.Background(), t, false, one, args(path, "-skip-bad")...)
 	require.Zero(t, code)
 	require.Contains(t, out, "bad lines passed over: 1\n  "+path+":2: input_length -600 is negative\n")
 	require.Contains(t, out, "2/2")
 
-	out, _, code = bench(t, context.Background(), false, one, args(path, "-requests", "1")...)
+	out, _, code = bench(context.Background(), t, false, one, args(path, "-requests", "1")...)
 	require.Zero(t, code, "what is not asked for is not read")
 	require.Contains(t, out, "1/1")
 
 	csv := "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:15:47,374,44\r\n2023-11-16 18:15:46,396,109\r\n"
-	out, _, code = bench(t, context.Background(), false, one, args(writeTrace(t, csv), "-sort", "-block", "16")...)
+	out, _, code = bench(context.Background(), t, false, one, args(writeTrace(t, csv), "-sort", "-block", "16")...)
 	require.Zero(t, code)
 	require.Contains(t, out, "(Azure LLM CSV): 2 requests over 1.0 s")
 	require.Contains(t, out, "blocks of 16 tokens")
 
-	_, errs, code = bench(t, context.Background(), false, one, args(filepath.Join(t.TempDir(), "missing"))...)
+	_, errs, code = bench(context.Background(), t, false, one, args(filepath.Join(t.TempDir(), "missing"))...)
 	require.Equal(t, exitFault, code)
 	require.Contains(t, errs, "no such file")
 }
@@ -178,7 +178,7 @@ func TestTraces(t *testing.T) {
 func TestFaultsAreTold(t *testing.T) {
 	broken := namedEngine{"broken", func(setup) (engine.Engine, error) { return nil, errors.New("does not start") }}
 	leaky := namedEngine{"leaky", func(setup) (engine.Engine, error) { return &leaky{replay.NewFloor()}, nil }}
-	out, errs, code := bench(t, context.Background(), false, []namedEngine{broken, leaky},
+	out, errs, code := bench(context.Background(), t, false, []namedEngine{broken, leaky},
 		"-requests", "50", "-speed", "50", "-modes", "off")
 	require.Equal(t, exitFault, code)
 	require.Contains(t, out, "FAULT     broken, mode off: does not start\n")
@@ -207,7 +207,7 @@ func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(2500*time.Millisecond, cancel)
 	began := time.Now()
-	out, errs, code := bench(t, ctx, true, []namedEngine{floor("one"), floor("two")}, "-speed", "1", "-harness=false")
+	out, errs, code := bench(ctx, t, true, []namedEngine{floor("one"), floor("two")}, "-speed", "1", "-harness=false")
 	require.Less(t, time.Since(began), 6*time.Second)
 	require.Equal(t, exitInterrupted, code)
 	require.Regexp(t, regexp.MustCompile(`(?m)^completed +\d+/7000 \(cut short\) +-$`), out)

@@ -15,7 +15,7 @@ func bigActive(p Prefill, now int64) int64 {
 	if !p.HasAnchor {
 		return 0
 	}
-	n := func(v int64) *big.Int { return big.NewInt(v) }
+	n := big.NewInt
 	sum, tokens, duration := n(p.Sum), n(p.AnchorTokens), n(int64(p.AnchorDuration))
 	elapsed := new(big.Int).Sub(n(now), n(p.AnchorSince))
 	if elapsed.Sign() < 0 {

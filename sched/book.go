@@ -72,7 +72,7 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, Placement, err
 	shards.LockBoth(chosen.Shard, witness.Shard)
 	load := chosen.Shard.LoadLocked()
 	holds := !chosen.Shard.DeadLocked() && s.undisturbed(a) &&
-		!(a.turn && (chosen.Shard.HintedLocked() || witness.Shard.HintedLocked())) &&
+		(!a.turn || !chosen.Shard.HintedLocked() && !witness.Shard.HintedLocked()) &&
 		(!gated || a.idleLocked(witness)) &&
 		a.look.StandsLocked(choice, &load) && a.look.TrackLocked(choice)
 	var placement Placement

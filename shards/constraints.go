@@ -25,17 +25,17 @@ type Constraints struct {
 type Check uint8
 
 const (
-	// Eligible: all checks passed.
+	// Eligible means: all checks passed.
 	Eligible Check = iota
-	// NotAllowed: the worker is not in the allowed set, or is excluded.
+	// NotAllowed means: the worker is not in the allowed set, or is excluded.
 	NotAllowed
-	// Unavailable: the worker is not in the available set, or is draining.
+	// Unavailable means: the worker is not in the available set, or is draining.
 	Unavailable
-	// Missing: the rank does not exist.
+	// Missing means: the rank does not exist.
 	Missing
-	// Untainted: the worker lacks a required taint.
+	// Untainted means: the worker lacks a required taint.
 	Untainted
-	// Overloaded: the worker is in the overloaded set.
+	// Overloaded means: the worker is in the overloaded set.
 	Overloaded
 )
 

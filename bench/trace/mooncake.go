@@ -21,19 +21,19 @@ type mooncake struct{}
 
 var mooncakeKeys = []string{"timestamp", "input_length", "output_length", "hash_ids"}
 
-// errLine carries the reason why a line is bad.
-type errLine string
+// lineError carries the reason why a line is bad.
+type lineError string
 
-func (e errLine) Error() string { return string(e) }
+func (e lineError) Error() string { return string(e) }
 
-func badf(format string, args ...any) error { return errLine(fmt.Sprintf(format, args...)) }
+func badf(format string, args ...any) error { return lineError(fmt.Sprintf(format, args...)) }
 
 func (mooncake) parse(line []byte) (entry, string) {
 	e, err := parseObject(line)
 	if err == nil {
 		return e, ""
 	}
-	var bad errLine
+	var bad lineError
 	if errors.As(err, &bad) {
 		return entry{}, string(bad)
 	}
@@ -120,7 +120,7 @@ func readLength(dec *json.Decoder, key string) (int64, error) {
 	}
 	n, reason := parseLength(text, key)
 	if reason != "" {
-		return 0, errLine(reason)
+		return 0, lineError(reason)
 	}
 	return n, nil
 }

@@ -283,6 +283,8 @@ func describe(n *yaml.Node) string {
 		return "a mapping"
 	case yaml.SequenceNode:
 		return "a list"
+	default:
+		// A scalar, told apart by its tag.
 	}
 	switch n.ShortTag() {
 	case tagNull:

@@ -44,9 +44,9 @@ func (u Usage) Of(limit string) int64 {
 type Verdict uint8
 
 const (
-	// Settled: the request was admitted, or failed for good.
+	// Settled means: the request was admitted, or failed for good.
 	Settled Verdict = iota
-	// LostRace: something moved in between; look again.
+	// LostRace means: something moved in between; look again.
 	LostRace
 )
 
@@ -54,11 +54,11 @@ const (
 type Refusal uint8
 
 const (
-	// RefusedFull: the class is full, or never queues.
+	// RefusedFull means: the class is full, or never queues.
 	RefusedFull Refusal = iota
-	// RefusedToQueue: the request asked not to wait.
+	// RefusedToQueue means: the request asked not to wait.
 	RefusedToQueue
-	// RefusedOverloaded: all its ranks are overloaded.
+	// RefusedOverloaded means: all its ranks are overloaded.
 	RefusedOverloaded
 )
 
@@ -116,12 +116,12 @@ func (l *Line[T]) Reset(classes []ClassSpec) { l.Queue = New[T](classes) }
 type Status uint8
 
 const (
-	// Done: nobody else can run, or the arrival is decided.
+	// Done means: nobody else can run, or the arrival is decided.
 	Done Status = iota
-	// Again: a race was lost. Bring hints, instants that have passed and leavers
+	// Again means: a race was lost. Bring hints, instants that have passed and leavers
 	// up to date, and call again.
 	Again
-	// Exhausted: the budget was used up first.
+	// Exhausted means: the budget was used up first.
 	Exhausted
 )
 

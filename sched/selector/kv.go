@@ -68,7 +68,7 @@ func softmax(in *Input) (Pick, error) {
 		hi = max(hi, cost)
 	}
 
-	index := argmin
+	var index int
 	if lo == hi {
 		index = int(below(in.Rand, uint64(n)))
 	} else {

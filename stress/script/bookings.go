@@ -66,8 +66,9 @@ type onBooking struct {
 // bookings, so it is asked for those only, and asked twice where it can be.
 func (s *session) lifecycle(a *args, call onBooking) ([]string, error) {
 	id := a.id()
-	n, named := a.int("attempt", 0), false
-	if _, named = a.find("attempt"); named && n < 1 {
+	n := a.int("attempt", 0)
+	_, named := a.find("attempt")
+	if named && n < 1 {
 		a.fail("argument attempt: attempts are numbered from 1")
 	}
 	if err := a.done(); err != nil {
