@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 
 	"github.com/puzpuzpuz/xsync/v3"
+
+	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
 )
 
 // DefaultSize is the number of hints the ring holds before it overflows.
@@ -71,8 +73,11 @@ func (r *Ring[S]) Record(source S) {
 		return
 	}
 	r.marked.Add(1)
+	perturb.Point()
 	mark.set.Store(true)
+	perturb.Point()
 	if !r.queue.TryEnqueue(source) {
+		perturb.Point()
 		r.overflow.Store(true)
 	}
 }
@@ -83,11 +88,13 @@ func (r *Ring[S]) Record(source S) {
 func (r *Ring[S]) Drain(visit func(S)) (overflowed bool) {
 	overflowed = r.overflow.Swap(false)
 	for {
+		perturb.Point()
 		source, ok := r.queue.TryDequeue()
 		if !ok {
 			break
 		}
 		r.Forget(source)
+		perturb.Point()
 		visit(source)
 	}
 	if r.marked.Load() != 0 {

@@ -3,6 +3,7 @@ package sched
 import (
 	"time"
 
+	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/queue"
@@ -69,6 +70,7 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, Placement, err
 		}
 		witness = a.look.Slot(other)
 	}
+	perturb.Point()
 	shards.LockBoth(chosen.Shard, witness.Shard)
 	load := chosen.Shard.LoadLocked()
 	holds := !chosen.Shard.DeadLocked() && s.undisturbed(a) &&
@@ -98,6 +100,7 @@ func (s *Scheduler) attemptLocked(a *attempt) (outcome, Placement, error) {
 	}
 	a.expected = s.estimate(l, choice)
 	chosen := l.Candidate(choice.Candidate).Rank
+	perturb.Point()
 	l.LockEligible()
 	defer l.UnlockEligible()
 	if !s.undisturbed(a) || a.turn && l.HintedLocked() {

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/queue"
@@ -109,10 +110,13 @@ func (j *job) keep() {
 func (s *Scheduler) settle(j *job, state uint32) bool {
 	s.ledger.uncount(j)
 	wake := j.wake
+	perturb.Point()
 	if !j.state.CompareAndSwap(jobWaiting, state) {
 		return false
 	}
+	perturb.Point()
 	s.waiting.Add(-1)
+	perturb.Point()
 	sequencer.Wake(wake)
 	return true
 }

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-3c5df8a4/turnstile/internal/invariants"
+	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
 	"github.com/seed-3c5df8a4/turnstile/sched/clock"
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
@@ -13,6 +15,10 @@ import (
 
 // epochSteps bounds an epoch: grants, arrivals and lost races count one each.
 const epochSteps = 512
+
+// checkedLength is the longest queue that is checked after every epoch, where
+// invariants are.
+const checkedLength = 64
 
 // line is the waiting side of a scheduler. Everything in it is owned by the
 // holder of the turn; the word of the turn is what guards it.
@@ -50,6 +56,7 @@ func (l *line) Run() (more bool) {
 	s := l.s
 	s.counters.epochs.Inc()
 	l.arrivals = s.arrivals.Detach(l.arrivals)
+	perturb.Point()
 	waiters := s.rechecks.take()
 	if l.queue == nil && len(l.arrivals) > 0 {
 		l.build()
@@ -61,6 +68,11 @@ func (l *line) Run() (more bool) {
 		}
 		l.undone = false
 		more = l.work() || l.undone
+		if invariants.Enabled && l.queue.Len() <= checkedLength {
+			if err := l.queue.Check(); err != nil {
+				invariants.Violated("%v", err)
+			}
+		}
 		s.ledger.setDeficits(l.queue.Deficit)
 		l.setTimer()
 	}
@@ -157,6 +169,7 @@ func (l *line) refresh() {
 		}
 		l.gone(j, false)
 	}
+	perturb.Point()
 	if world := s.world.Load(); world != l.world {
 		l.adopt(world)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/queue"
 	"github.com/seed-3c5df8a4/turnstile/shards"
@@ -159,6 +160,7 @@ func (s *Scheduler) fast(j *job) (outcome, Placement, error) {
 		// waiting is read before the ranks: whoever comes to wait after this is
 		// found by the second look, under the rank's lock.
 		waiting := s.waiting.Load() != 0
+		perturb.Point()
 		class, _ := w.Classify(j.class, &j.request)
 		rules := w.Profile.Class(class)
 		limit, never := rules.NeverQueues()
@@ -203,7 +205,9 @@ func (s *Scheduler) stand(ctx context.Context, j *job) (*record, Placement, erro
 	rec, query, id := j.record, j.query, j.id
 	j.keep()
 	s.waiting.Add(1)
+	perturb.Point()
 	s.arrivals.Push(&j.arrivalTicket)
+	perturb.Point()
 	s.enterTurn()
 	for j.state.Load() == jobWaiting {
 		select {
@@ -252,13 +256,16 @@ func (s *Scheduler) leave(ctx context.Context, j *job) error {
 	if !j.state.CompareAndSwap(jobWaiting, jobLeft) {
 		return nil
 	}
+	perturb.Point()
 	s.ledger.uncount(j)
 	s.unclaim(rec)
 	s.reject(id, query, err)
 	// From here on the job is the holder's, which unlinks it before it decides
 	// anything.
 	s.leavers.Push(&j.leaverTicket)
+	perturb.Point()
 	s.waiting.Add(-1)
+	perturb.Point()
 	s.enterTurn()
 	return err
 }

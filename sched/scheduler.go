@@ -9,6 +9,7 @@ import (
 	"github.com/puzpuzpuz/xsync/v3"
 	uberatomic "go.uber.org/atomic"
 
+	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
 	"github.com/seed-3c5df8a4/turnstile/sched/clock"
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
@@ -136,6 +137,7 @@ func (s *Scheduler) enterTurn() {
 
 // freed is called, without locks, after capacity may have been freed.
 func (s *Scheduler) freed() {
+	perturb.Point()
 	if s.waiting.Load() == 0 {
 		return
 	}
@@ -158,6 +160,7 @@ func (s *Scheduler) change(edit func(*pool.World) (gone []*shards.Shard, err err
 		// checks under the rank's lock that its world still stands, so what was
 		// booked before is seen by the drop, which takes the lock after.
 		s.world.Store(next.Made())
+		perturb.Point()
 		for _, shard := range gone {
 			s.dropRank(shard)
 		}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-3c5df8a4/turnstile/capacity"
+	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 )
 
@@ -236,6 +237,7 @@ func (s *Shard) CheckLocked() error { return s.mu.rank.Check() }
 func (s *Shard) publishLocked() {
 	load := s.mu.rank.Load()
 	s.published.write(&load)
+	perturb.Point()
 	before, after := &s.mu.last, &load.Prefill
 	freed := after.Sum < before.Sum || (before.HasAnchor &&
 		(after.AnchorSince != before.AnchorSince || after.AnchorTokens != before.AnchorTokens ||

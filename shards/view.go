@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 )
 
@@ -65,6 +66,7 @@ func (p *published) write(load *lifecycle.Load) {
 	set(&s.anchorSince, pre.AnchorSince)
 	set(&s.blocks, load.Blocks)
 	set(&s.requests, load.Requests)
+	perturb.Point()
 	p.version.Store(version)
 }
 
@@ -87,6 +89,7 @@ func (p *published) read(load *lifecycle.Load) uint64 {
 		load.Prefill.AnchorSince = s.anchorSince.Load()
 		load.Blocks = s.blocks.Load()
 		load.Requests = s.requests.Load()
+		perturb.Point()
 		if p.version.Load() == version {
 			return version
 		}

@@ -1,6 +1,10 @@
 package sequencer
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
+)
 
 // Ticket is one arrival's place in line.
 type Ticket[T any] struct {
@@ -25,6 +29,7 @@ func (a *Arrivals[T]) Push(t *Ticket[T]) {
 	for {
 		head := a.head.Load()
 		t.next = head
+		perturb.Point()
 		if a.head.CompareAndSwap(head, t) {
 			return
 		}

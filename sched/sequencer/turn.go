@@ -1,6 +1,10 @@
 package sequencer
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
+)
 
 // The states of the turn.
 const (
@@ -24,8 +28,14 @@ const maxEpochs = 4
 // the turn up by a compare-and-swap from running only, finds that and runs an
 // epoch that begins after the work was published. A holder that passes the turn
 // on first sets the word to required and then wakes a waiter; the waiter, or
-// anyone who comes before it, takes it. A waiter that leaves enters the turn
-// before it goes, so a hand-over to a leaver is not lost either.
+// anyone who comes before it, takes it.
+//
+// A waiter that leaves enters the turn before it goes, so a hand-over to a leaver
+// is not lost either: one that enters after the word says required takes it. One
+// that enters before that, but after it was chosen, leaves a dirty mark, and the
+// turn is then not passed on. For this the mark is cleared before the heir is
+// chosen, and the word set to required by a compare-and-swap. (A plain store was
+// tried; exhaustive exploration finds the lost turn.)
 //
 // The state is guarded by the word itself: the compare-and-swap that takes the
 // turn synchronises with the one, or the store, that gave it up.
@@ -50,7 +60,9 @@ func (t *Turn) Enter(e Epochs) {
 		return
 	}
 	for epochs := 1; ; epochs++ {
-		if !e.Run() && t.word.CompareAndSwap(turnRunning, turnIdle) {
+		more := e.Run()
+		perturb.Point()
+		if !more && t.word.CompareAndSwap(turnRunning, turnIdle) {
 			return
 		}
 		// Overwriting a dirty mark is right: the epoch that follows, whoever runs
@@ -61,7 +73,10 @@ func (t *Turn) Enter(e Epochs) {
 		}
 		// An heir that leaves before the swap marks the turn dirty, and the swap
 		// fails; one that leaves after it finds the turn required.
-		if heir := e.Heir(); heir != nil && t.word.CompareAndSwap(turnRunning, turnRequired) {
+		heir := e.Heir()
+		perturb.Point()
+		if heir != nil && t.word.CompareAndSwap(turnRunning, turnRequired) {
+			perturb.Point()
 			Wake(heir)
 			return
 		}
@@ -79,7 +94,9 @@ func Wake(waiter chan<- struct{}) {
 
 func (t *Turn) take() bool {
 	for {
-		switch word := t.word.Load(); word {
+		word := t.word.Load()
+		perturb.Point()
+		switch word {
 		case turnIdle, turnRequired:
 			if t.word.CompareAndSwap(word, turnRunning) {
 				return true

@@ -1,0 +1,6 @@
+//go:build !race && !invariants
+
+package invariants
+
+// Enabled reports whether assertions are checked.
+const Enabled = false
