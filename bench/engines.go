@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/seed-3c5df8a4/turnstile/bench/actor"
 	"github.com/seed-3c5df8a4/turnstile/bench/engine"
 	"github.com/seed-3c5df8a4/turnstile/sched"
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
@@ -26,16 +27,36 @@ type namedEngine struct {
 // engines are those compared, in the order of the columns.
 var engines = []namedEngine{
 	{name: "sharded", build: newSharded},
+	{name: "actor-direct", build: newActor(true)},
+	{name: "actor", build: newActor(false)},
 }
 
 func newSharded(s setup) (engine.Engine, error) {
+	config, err := configOf(s)
+	if err != nil {
+		return nil, err
+	}
+	return engine.NewSharded(config)
+}
+
+func newActor(direct bool) func(setup) (engine.Engine, error) {
+	return func(s setup) (engine.Engine, error) {
+		config, err := configOf(s)
+		if err != nil {
+			return nil, err
+		}
+		return actor.New(actor.Config{Config: config, Direct: direct, Index: s.ActorIndex})
+	}
+}
+
+func configOf(s setup) (sched.Config, error) {
 	config := sched.Config{BlockSize: s.BlockSize}
 	if len(s.PolicyYAML) > 0 {
 		file, err := policy.Parse(s.PolicyYAML)
 		if err != nil {
-			return nil, err
+			return config, err
 		}
 		config.Policy = file
 	}
-	return engine.NewSharded(config)
+	return config, nil
 }

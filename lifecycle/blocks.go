@@ -1,6 +1,9 @@
 package lifecycle
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // BlockUnit is the weight of one whole block. Weights are multiples of
 // 1/65,536 of a block, so that their sums are exact whatever the order.
@@ -16,73 +19,123 @@ func DecayWeight(fraction float64) (weight int64, ok bool) {
 	return int64(math.Round(fraction * BlockUnit)), true
 }
 
-// Block is a live prompt block of one rank. It is identified by its hash and
-// its parent, i.e. by its whole path, and counts once however many bookings
-// hold it.
+// PathObserver is told which paths of prompt blocks are live on a rank, for an
+// index over many ranks. It is called in the middle of an operation, at most
+// once for each rank, and only if something changed: it must not call the rank
+// nor keep the slice.
+type PathObserver interface {
+	// PathLive tells that path[from:] has become live; path[:from] was already.
+	PathLive(path []uint64, from int)
+	// PathGone tells that path[to:] is live no more; path[:to] still is.
+	PathGone(path []uint64, to int)
+}
+
+// run is a stretch of live prompt blocks, one after the other, that the same
+// bookings hold and that weigh the same, so that a prompt costs a step for each
+// point where others part from it and not for each block. A block is identified
+// by its hash and all before it, and counts once however many bookings hold it.
+//
+// Who holds a block of a run holds all of it: a booking ends, and another path
+// goes on, only where a run ends. Booking a path that leaves a run halfway
+// splits it. The lower half stays the same record, since bookings and the keys
+// of its children mean its end; the halves share one array.
+//
+// Runs are not joined again when those who made them part have left: the next
+// prompt mostly parts at the same point, and would pay for a split each time. So
+// a run may have a single child with as many holders. As long as it lives, its
+// blocks lie in as many runs as there were points at which somebody parted or
+// ended, and at worst in one each.
 //
 // A decay changes the weight of all blocks that only one booking holds, and
-// may come with every output block. So that it need not walk a prompt of
-// thousands of blocks each time, the blocks it has once covered belong to the
-// booking, which keeps one weight for all (Booking.tailWeight). A block gets
-// its own weight back when another booking comes to share it, on a walk that
-// booking makes anyway.
-type Block struct {
-	// Hash is the block's own hash, as given to Book.
-	Hash uint64
-	// Tag is the observer's to use. Nothing here reads it.
-	Tag uint64
-
-	parent *Block
+// may come with every output block. So that it need not walk the runs each time,
+// those it has once covered belong to the booking, which keeps one weight for
+// all (Booking.tailWeight). A run gets its own weight back when another booking
+// comes to share it, on a walk that booking makes anyway.
+type run struct {
+	// hashes are never empty and never written. They may be part of an array;
+	// what comes before them there is of blocks above.
+	hashes []uint64
+	parent *run
 	// owner is the only holder, if the weight is kept there; else nil.
 	owner *Booking
-	// refs is the number of bookings that hold the block. It never grows from
+	// refs is the number of bookings that hold the run. It never grows from
 	// parent to child.
 	refs int64
-	// weight is in [0, BlockUnit]; without meaning if there is an owner.
+	// weight of each block is in [0, BlockUnit]; without meaning if there is an
+	// owner.
 	weight int64
 }
 
-// Parent returns the block before b in its prompt, or nil for the first.
-func (b *Block) Parent() *Block { return b.parent }
+func (r *run) blocks() int64 { return int64(len(r.hashes)) }
 
-func (b *Block) currentWeight() int64 {
-	if b.owner != nil {
-		return b.owner.tailWeight
+func (r *run) key() runKey { return runKey{r.parent, r.hashes[0]} }
+
+func (r *run) currentWeight() int64 {
+	if r.owner != nil {
+		return r.owner.tailWeight
 	}
-	return b.weight
+	return r.weight
 }
 
-// BlockObserver is told which prompt blocks of a rank are live, for an index
-// over many ranks. It is called in the middle of an operation: it must not call
-// the rank, and must not keep a block beyond BlockGone.
-type BlockObserver interface {
-	// BlockLive tells of a block that has become live. Its parent was told of
-	// before, so the parent's Tag is set by then.
-	BlockLive(b *Block)
-	// BlockGone tells of a block that nobody holds any more. Its children are
-	// gone by then; its parent is still to be read.
-	BlockGone(b *Block)
+// match returns how many leading hashes are the run's. It looks at all but the
+// first, which the run was found by.
+func (r *run) match(hashes []uint64) int {
+	own := r.hashes
+	n := min(len(own), len(hashes))
+	own, hashes = own[:n], hashes[:n]
+	for i := 1; i < n; i++ {
+		if own[i] != hashes[i] {
+			return i
+		}
+	}
+	return n
 }
 
-type blockKey struct {
-	parent *Block
-	hash   uint64
+// disown gives the run its own weight back. All above it, up to the root, have
+// theirs by then.
+func (r *run) disown() {
+	if o := r.owner; o != nil {
+		r.weight, r.owner = o.tailWeight, nil
+		o.tailLen -= r.blocks()
+		o.tailAbove = r
+	}
 }
 
-// smallMap is the number of blocks up to which a block map is never shrunk.
-const smallMap = 256
+// tighten copies the hashes, once the blocks that came after them are gone, out
+// of an array that is far too long for them.
+func (r *run) tighten() {
+	if n := len(r.hashes); cap(r.hashes) > 4*n+slack {
+		r.hashes = append(make([]uint64, 0, n), r.hashes...)
+	}
+}
+
+const (
+	// smallMap is the number of runs up to which a map is never shrunk.
+	smallMap = 256
+	// slack is how many hashes more than four times its own a run may keep.
+	slack = 32
+	// smallPath is the length up to which the room for a path is kept.
+	smallPath = 512
+)
+
+type runKey struct {
+	parent *run
+	hash   uint64 // the first
+}
 
 // blockTree is the prefix tree of a rank's live prompt blocks, kept flat: a
-// node's children are found by key, not by a map in each node.
+// run's children are found by key, not by a map in each run.
 type blockTree struct {
-	// nodes is made with the first block, as most ranks may be idle.
-	nodes map[blockKey]*Block
-	// peak is the most nodes there were since the map was made.
+	// runs is made with the first run, as most ranks may be idle.
+	runs map[runKey]*run
+	// peak is the most runs there were since the map was made.
 	peak int
-	// weight is the sum of the weights of all nodes and of all output blocks.
+	// weight is the sum of the weights of all prompt and all output blocks.
 	weight int64
 	// observer may be nil.
-	observer BlockObserver
+	observer PathObserver
+	// scratch has room for a path.
+	scratch []uint64
 }
 
 // hold makes b a holder of the path of hashes and that path's end its leaf.
@@ -90,38 +143,50 @@ func (t *blockTree) hold(b *Booking, hashes []uint64) {
 	if len(hashes) == 0 {
 		return
 	}
-	if t.nodes == nil {
-		t.nodes = make(map[blockKey]*Block, len(hashes))
-	}
-	var parent *Block
-	known := true // below a new block everything is new
-	for _, hash := range hashes {
-		key := blockKey{parent, hash}
-		var blk *Block
-		if known {
-			blk, known = t.nodes[key]
+	var parent *run
+	at := 0
+	for more := true; more && at < len(hashes); {
+		r := t.runs[runKey{parent, hashes[at]}]
+		if r == nil {
+			break
 		}
-		if known {
-			if o := blk.owner; o != nil {
-				// From here up to the root the blocks are no longer o's alone.
-				blk.weight, blk.owner = o.tailWeight, nil
-				o.tailLen--
-				o.tailAbove = blk
-			}
-			blk.refs++
-		} else {
-			blk = &Block{Hash: hash, parent: parent, refs: 1, weight: BlockUnit}
-			t.nodes[key] = blk
-			t.weight += BlockUnit
-			if t.observer != nil {
-				t.observer.BlockLive(blk)
-			}
+		n := r.match(hashes[at:])
+		if more = n == len(r.hashes); !more {
+			r = t.split(r, n)
 		}
-		parent = blk
+		r.disown()
+		r.refs++
+		parent = r
+		at += n
 	}
-	b.leaf, b.promptBlocks = parent, len(hashes)
-	b.tailAbove, b.tailLen, b.tailWeight = parent, 0, 0
-	t.peak = max(t.peak, len(t.nodes))
+	leaf := parent
+	if at < len(hashes) {
+		leaf = &run{hashes: slices.Clone(hashes[at:]), parent: parent, refs: 1, weight: BlockUnit}
+		if t.runs == nil {
+			t.runs = make(map[runKey]*run)
+		}
+		t.runs[leaf.key()] = leaf
+		t.weight += leaf.blocks() * BlockUnit
+	}
+	t.peak = max(t.peak, len(t.runs))
+	b.leaf, b.promptBlocks = leaf, len(hashes)
+	b.tailAbove, b.tailLen, b.tailWeight = leaf, 0, 0
+	if at < len(hashes) && t.observer != nil {
+		t.observer.PathLive(hashes, at)
+	}
+}
+
+// split makes a run of the first n blocks of r, which keeps the others, and
+// returns it. Both are owned as r was: the caller disowns the new one.
+func (t *blockTree) split(r *run, n int) *run {
+	upper := new(run)
+	*upper = *r
+	// Its capacity is not cut: it tells tighten how long the array goes on.
+	upper.hashes = r.hashes[:n]
+	r.hashes, r.parent = r.hashes[n:], upper
+	t.runs[upper.key()] = upper
+	t.runs[r.key()] = r
+	return upper
 }
 
 // drop ends b's hold on its path.
@@ -129,35 +194,58 @@ func (t *blockTree) drop(b *Booking) {
 	if b.leaf == nil {
 		return
 	}
-	for blk := b.leaf; blk != nil; {
-		parent := blk.parent
-		if blk.refs--; blk.refs == 0 {
-			t.weight -= blk.currentWeight()
-			delete(t.nodes, blockKey{parent, blk.Hash})
-			if t.observer != nil {
-				t.observer.BlockGone(blk)
-			}
+	r, live := b.leaf, b.promptBlocks
+	for ; r != nil && r.refs == 1; r = r.parent {
+		t.weight -= r.blocks() * r.currentWeight()
+		delete(t.runs, r.key())
+		live -= len(r.hashes)
+	}
+	gone := live < b.promptBlocks
+	for ; r != nil; r = r.parent {
+		r.refs--
+		if gone {
+			r.tighten()
 		}
-		blk = parent
+	}
+	if gone && t.observer != nil {
+		t.observer.PathGone(t.path(b), live)
 	}
 	b.leaf, b.tailAbove = nil, nil
 	t.shrink()
 }
 
+// path returns the hashes of b's prompt blocks, first to last. They stand until
+// the next call.
+func (t *blockTree) path(b *Booking) []uint64 {
+	n := b.promptBlocks
+	var out []uint64
+	if n > smallPath {
+		out = make([]uint64, n)
+	} else {
+		t.scratch = slices.Grow(t.scratch[:0], n)
+		out = t.scratch[:n]
+	}
+	for r := b.leaf; r != nil; r = r.parent {
+		n -= len(r.hashes)
+		copy(out[n:], r.hashes)
+	}
+	return out
+}
+
 // shrink gives memory back after a spike: deleting from a Go map never does.
 // The copy is paid for by the deletions since the peak.
 func (t *blockTree) shrink() {
-	if t.peak <= smallMap || len(t.nodes) > t.peak/8 {
+	if t.peak <= smallMap || len(t.runs) > t.peak/8 {
 		return
 	}
-	old := t.nodes
-	t.nodes, t.peak = nil, len(old)
+	old := t.runs
+	t.runs, t.peak = nil, len(old)
 	if len(old) == 0 {
 		return
 	}
-	t.nodes = make(map[blockKey]*Block, len(old))
-	for key, blk := range old {
-		t.nodes[key] = blk
+	t.runs = make(map[runKey]*run, len(old))
+	for key, r := range old {
+		t.runs[key] = r
 	}
 }
 
@@ -165,20 +253,20 @@ func (t *blockTree) shrink() {
 func (t *blockTree) setTail(b *Booking, w int64) {
 	t.weight += b.tailLen * (w - b.tailWeight)
 	b.tailWeight = w
-	blk := b.tailAbove
-	for ; blk != nil && blk.refs == 1; blk = blk.parent {
-		t.weight += w - blk.weight
-		blk.owner = b
-		b.tailLen++
+	r := b.tailAbove
+	for ; r != nil && r.refs == 1; r = r.parent {
+		t.weight += r.blocks() * (w - r.weight)
+		r.owner = b
+		b.tailLen += r.blocks()
 	}
-	b.tailAbove = blk
+	b.tailAbove = r
 }
 
 // tailTotal returns the weight of the prompt blocks that only b holds.
 func (t *blockTree) tailTotal(b *Booking) int64 {
 	sum := b.tailLen * b.tailWeight
-	for blk := b.tailAbove; blk != nil && blk.refs == 1; blk = blk.parent {
-		sum += blk.weight
+	for r := b.tailAbove; r != nil && r.refs == 1; r = r.parent {
+		sum += r.blocks() * r.weight
 	}
 	return sum
 }
@@ -186,19 +274,25 @@ func (t *blockTree) tailTotal(b *Booking) int64 {
 // prefix returns how many leading hashes are live if except, unless nil, held
 // nothing.
 func (t *blockTree) prefix(hashes []uint64, except *Booking) int {
-	var parent *Block
-	for i, hash := range hashes {
-		blk := t.nodes[blockKey{parent, hash}]
-		if blk == nil {
-			return i
+	var parent *run
+	at := 0
+	for at < len(hashes) {
+		r := t.runs[runKey{parent, hashes[at]}]
+		if r == nil {
+			break
 		}
-		if except != nil && blk.refs == 1 {
-			if except.holds(blk, i+1) {
-				return i
+		if except != nil && r.refs == 1 {
+			if except.holds(r) {
+				break
 			}
 			except = nil // one other booking holds this and all that follows
 		}
-		parent = blk
+		n := r.match(hashes[at:])
+		at += n
+		if n < len(r.hashes) {
+			break
+		}
+		parent = r
 	}
-	return len(hashes)
+	return at
 }

@@ -40,13 +40,13 @@ type bookingState struct {
 	inPrefill, prefillDone   bool
 
 	promptBlocks int
-	leaf         *Block // last prompt block
+	leaf         *run // ends with the last prompt block
 
-	// The last tailLen prompt blocks are owned (see Block): only this booking
-	// holds them and each weighs tailWeight. tailAbove is the block before
-	// them, nil if there is none. Above it there may be blocks that only this
-	// booking holds, but which were shared at the last decay or since.
-	tailAbove  *Block
+	// The last tailLen prompt blocks are owned (see run): only this booking
+	// holds them and each weighs tailWeight. tailAbove is the run before them,
+	// nil if there is none. It and some above it may be held by this booking
+	// alone too, if they were shared at the last decay or since.
+	tailAbove  *run
 	tailLen    int64
 	tailWeight int64
 
@@ -70,30 +70,16 @@ func (b *Booking) OutputBlocks() int64 { return b.outputs }
 // included.
 func (b *Booking) PromptBlocks() int { return b.promptBlocks }
 
-// hashes returns the hashes of the prompt blocks, first to last.
-func (b *Booking) hashes() []uint64 {
-	if b.leaf == nil {
-		return nil
-	}
-	out := make([]uint64, b.promptBlocks)
-	i := len(out)
-	for blk := b.leaf; blk != nil; blk = blk.parent {
-		i--
-		out[i] = blk.Hash
-	}
-	return out
-}
-
-// holds says whether blk, which has exactly one holder and is the depth-th of
-// its path (from 1), is held by b.
-func (b *Booking) holds(blk *Block, depth int) bool {
-	if blk.owner != nil {
-		return blk.owner == b
+// holds says whether r, which has exactly one holder, is held by b.
+func (b *Booking) holds(r *run) bool {
+	if r.owner != nil {
+		return r.owner == b
 	}
 	// Not in the owned tail, so it can only be above it.
-	own, at := b.tailAbove, b.promptBlocks-int(b.tailLen)
-	for ; at > depth; at-- {
-		own = own.parent
+	for own := b.tailAbove; own != nil && own.refs == 1; own = own.parent {
+		if own == r {
+			return true
+		}
 	}
-	return own == blk
+	return false
 }

@@ -1,6 +1,9 @@
 package lifecycle
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Check computes all that the rank keeps anew from its live bookings and
 // returns an error that names the first difference. It is for tests and for
@@ -83,48 +86,60 @@ func (r *Rank) checkPrefill() error {
 }
 
 func (r *Rank) checkBlocks() error {
-	refs := make(map[*Block]int64, len(r.blocks.nodes))
+	refs := make(map[*run]int64, len(r.blocks.runs))
 	var weight total
 	for b := range r.All() {
 		weight.add(b.outputWeight)
 		if b.outputWeight < 0 || b.outputWeight > b.outputs*BlockUnit {
 			return fmt.Errorf("booking %q: weight %d for %d output blocks", b.ID, b.outputWeight, b.outputs)
 		}
-		depth := 0
-		for blk := b.leaf; blk != nil; blk = blk.parent {
-			if (int64(depth) < b.tailLen) != (blk.owner == b) {
-				return fmt.Errorf("booking %q: block %#x: wrong owner", b.ID, blk.Hash)
-			}
-			if int64(depth) == b.tailLen && blk != b.tailAbove {
-				return fmt.Errorf("booking %q: wrong block before the owned tail", b.ID)
-			}
-			refs[blk]++
-			depth++
-		}
-		if depth != b.promptBlocks || int64(depth) == b.tailLen && b.tailAbove != nil {
-			return fmt.Errorf("booking %q: %d prompt blocks, %d owned; kept %d",
-				b.ID, depth, b.tailLen, b.promptBlocks)
+		if err := b.checkPath(refs); err != nil {
+			return fmt.Errorf("booking %q: %w", b.ID, err)
 		}
 	}
-	for blk, n := range refs {
-		switch w := blk.currentWeight(); {
-		case blk.refs != n:
-			return fmt.Errorf("block %#x: %d holders, kept %d", blk.Hash, n, blk.refs)
-		case blk.owner != nil && n != 1:
-			return fmt.Errorf("block %#x: owned and shared", blk.Hash)
+	for x, n := range refs {
+		switch w := x.currentWeight(); {
+		case x.refs != n:
+			return fmt.Errorf("run at %#x: %d holders, kept %d", x.hashes[0], n, x.refs)
+		case x.owner != nil && n != 1:
+			return fmt.Errorf("run at %#x: owned and shared", x.hashes[0])
 		case w < 0 || w > BlockUnit:
-			return fmt.Errorf("block %#x: weight %d", blk.Hash, w)
-		case r.blocks.nodes[blockKey{blk.parent, blk.Hash}] != blk:
-			return fmt.Errorf("block %#x: not found by its path", blk.Hash)
+			return fmt.Errorf("run at %#x: weight %d", x.hashes[0], w)
+		case r.blocks.runs[x.key()] != x:
+			return fmt.Errorf("run at %#x: not found by its path", x.hashes[0])
 		default:
-			weight.add(w)
+			for range x.hashes {
+				weight.add(w)
+			}
 		}
 	}
-	if len(refs) != len(r.blocks.nodes) {
-		return fmt.Errorf("%d live blocks, kept %d", len(refs), len(r.blocks.nodes))
+	if len(refs) != len(r.blocks.runs) {
+		return fmt.Errorf("%d live runs, kept %d", len(refs), len(r.blocks.runs))
 	}
 	if kept := r.blocks.weight; kept < 0 || weight != (total{lo: uint64(kept)}) {
 		return fmt.Errorf("weight %d, kept %d", weight.lo, kept)
+	}
+	return nil
+}
+
+// checkPath compares what b keeps of its path with the runs, and counts it
+// among their holders.
+func (b *Booking) checkPath(refs map[*run]int64) error {
+	depth := 0 // from the end
+	for r := b.leaf; r != nil; r = r.parent {
+		if (int64(depth) < b.tailLen) != (r.owner == b) {
+			return fmt.Errorf("run at %#x: wrong owner", r.hashes[0])
+		}
+		if int64(depth) == b.tailLen && r != b.tailAbove {
+			return errors.New("wrong run before the owned tail")
+		}
+		refs[r]++
+		if depth += len(r.hashes); depth > b.promptBlocks {
+			break // also ends a cycle
+		}
+	}
+	if depth != b.promptBlocks || int64(depth) == b.tailLen && b.tailAbove != nil {
+		return fmt.Errorf("%d prompt blocks, %d owned; kept %d", depth, b.tailLen, b.promptBlocks)
 	}
 	return nil
 }

@@ -8,8 +8,8 @@
 //	 ├─ touch order    a ─ c ─ b            every live booking, longest untouched first
 //	 ├─ prefill list   a ─ b                prefill not done; a is the anchor and
 //	 │                                      has been the oldest since "since"
-//	 └─ prompt blocks  1 ─ 2 ─ 4 ─ 5        leaf of a
-//	                       └── 3 ─ 5        leaf of b (another 5: other ancestors)
+//	 └─ prompt blocks  [1 2] ─ [4 5]        leaf of a
+//	                     └──── [3 5]        leaf of b (another 5: other ancestors)
 //	                   weights: what several hold counts once, sum in 1/65,536
 //	    output blocks  kept by count and weight in the booking itself
 //
@@ -22,15 +22,19 @@
 //
 // # Blocks
 //
-// Two prompts share a block if they agree on it and on all before it. Each
-// block therefore has one parent, and a booking is represented by the last of
-// its prompt blocks, its leaf. The number of holders never grows from root to
-// leaf, so the blocks that only one booking holds are the tail of its path.
+// Two prompts share a block if they agree on it and on all before it. Blocks
+// that the same bookings hold lie in one run, so the tree has a node for each
+// point where prompts part or end, and a booking is represented by the run that
+// ends with its last prompt block, its leaf. The number of holders never grows
+// from root to leaf, so the blocks that only one booking holds are the tail of
+// its path.
 //
 // # Cost
 //
 // All lists are intrusive: [Rank.Book] and [Rank.Release] of a booking without
-// blocks allocate nothing and take constant time. With n prompt blocks they
-// take O(n), and Book allocates the blocks that were not live yet. An output
-// block takes constant time, amortized, also with a decay (see [Block]).
+// blocks allocate nothing and take constant time. A prompt is compared with what
+// is live, a map look-up for each run; what was not live yet is one new run, two
+// allocations, and one deletion when it goes. A prompt that leaves a run halfway
+// splits it, once. An output block takes constant time, amortized, also with a
+// decay.
 package lifecycle

@@ -18,9 +18,9 @@ type Rank struct {
 	requests    int64
 }
 
-// NewRank returns an idle rank that tells observer, unless nil, of the prompt
-// blocks that come and go.
-func NewRank(observer BlockObserver) *Rank {
+// NewRank returns an idle rank that tells observer, unless nil, of the paths of
+// prompt blocks that come and go.
+func NewRank(observer PathObserver) *Rank {
 	return &Rank{blocks: blockTree{observer: observer}}
 }
 
@@ -94,7 +94,7 @@ func (r *Rank) Transfer(b *Booking, to *Rank, tokens int64, now Now) {
 		return
 	}
 	clk := clock{now: now} // one instant for both ranks
-	hashes := b.hashes()
+	hashes := r.blocks.path(b)
 	r.remove(b, &clk)
 	b.Tokens = tokens
 	to.insert(b, hashes, &clk)

@@ -5,8 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/puzpuzpuz/xsync/v3"
-
-	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 )
 
 // Prefixes says which ranks hold which prompt blocks, over all ranks of a pool.
@@ -111,25 +109,40 @@ func (p *Prefixes) drop(parent, hash uint64, s *Shard) {
 // blockObserver keeps the index in step with a rank's blocks, under its lock.
 type blockObserver Shard
 
-// BlockLive implements lifecycle.BlockObserver.
-func (o *blockObserver) BlockLive(b *lifecycle.Block) {
+// PathLive implements lifecycle.PathObserver.
+func (o *blockObserver) PathLive(path []uint64, from int) {
 	s := (*Shard)(o)
-	s.mu.tags++
-	b.Tag = s.env.prefixes.Load().hold(parentTag(b), b.Hash, s, s.ordinal<<tagBits|s.mu.tags)
+	p := s.env.prefixes.Load()
+	tag := uint64(0)
+	for _, hash := range path[:from] {
+		tag = p.tag(tag, hash)
+	}
+	for _, hash := range path[from:] {
+		s.mu.tags++
+		tag = p.hold(tag, hash, s, s.ordinal<<tagBits|s.mu.tags)
+	}
 }
 
-// BlockGone implements lifecycle.BlockObserver.
-func (o *blockObserver) BlockGone(b *lifecycle.Block) {
+// PathGone implements lifecycle.PathObserver.
+func (o *blockObserver) PathGone(path []uint64, to int) {
 	s := (*Shard)(o)
-	s.env.prefixes.Load().drop(parentTag(b), b.Hash, s)
+	p := s.env.prefixes.Load()
+	var room [64]uint64
+	parents := append(room[:0], 0)
+	for _, hash := range path[:len(path)-1] {
+		parents = append(parents, p.tag(parents[len(parents)-1], hash))
+	}
+	// The deepest first, so that the sets of holders nest at every moment.
+	for i := len(path) - 1; i >= to; i-- {
+		p.drop(parents[i], path[i], s)
+	}
+}
+
+// tag returns the tag of a node that the caller's rank holds.
+func (p *Prefixes) tag(parent, hash uint64) uint64 {
+	node, _ := p.nodes.Load(prefixKey{parent, hash})
+	return node.tag
 }
 
 // tagBits leaves room for 2^40 blocks a shard and 2^24 shards a pool.
 const tagBits = 40
-
-func parentTag(b *lifecycle.Block) uint64 {
-	if parent := b.Parent(); parent != nil {
-		return parent.Tag
-	}
-	return 0
-}

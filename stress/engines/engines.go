@@ -4,6 +4,7 @@ package engines
 import (
 	"fmt"
 
+	"github.com/seed-3c5df8a4/turnstile/bench/actor"
 	"github.com/seed-3c5df8a4/turnstile/bench/engine"
 	"github.com/seed-3c5df8a4/turnstile/sched"
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
@@ -28,6 +29,8 @@ type Engine struct {
 func All() []Engine {
 	return []Engine{
 		{Sharded, newSharded},
+		{ActorDirect, newActor(true)},
+		{Actor, newActor(false)},
 	}
 }
 
@@ -42,14 +45,28 @@ func Lookup(name string) (Engine, bool) {
 }
 
 func newSharded(s script.Setup) (engine.Engine, error) {
-	config, opts, err := configOf(s)
+	config, err := configOf(s)
 	if err != nil {
 		return nil, err
 	}
-	return engine.NewSharded(config, opts...)
+	return engine.NewSharded(config, sched.WithClock(s.Clock), sched.WithDecisionHook(s.OnDecision))
 }
 
-func configOf(s script.Setup) (sched.Config, []sched.Option, error) {
+// newActor makes the form that keeps the index walk through it and the other one
+// without, so that both ways to find live prefixes are held against the rest.
+func newActor(direct bool) script.Factory {
+	return func(s script.Setup) (engine.Engine, error) {
+		config, err := configOf(s)
+		if err != nil {
+			return nil, err
+		}
+		return actor.New(actor.Config{
+			Config: config, Direct: direct, Index: direct, Clock: s.Clock, OnDecision: s.OnDecision,
+		})
+	}
+}
+
+func configOf(s script.Setup) (sched.Config, error) {
 	config := sched.Config{
 		BlockSize: int64(s.BlockSize), BookingTTL: s.TTL,
 		OverlapCredit: &s.OverlapCredit, PrefillScale: &s.PrefillScale,
@@ -62,14 +79,14 @@ func configOf(s script.Setup) (sched.Config, []sched.Option, error) {
 	case "least-loaded":
 		config.Selector = selector.LeastLoaded()
 	default:
-		return config, nil, fmt.Errorf("%w: selector %q: must be kv, round-robin or least-loaded", sched.ErrInvalid, s.Selector)
+		return config, fmt.Errorf("%w: selector %q: must be kv, round-robin or least-loaded", sched.ErrInvalid, s.Selector)
 	}
 	if s.PolicyYAML != nil {
 		file, err := policy.Parse(s.PolicyYAML)
 		if err != nil {
-			return config, nil, &sched.Error{Code: sched.ErrInvalid, Cause: err}
+			return config, &sched.Error{Code: sched.ErrInvalid, Cause: err}
 		}
 		config.Policy = file
 	}
-	return config, []sched.Option{sched.WithClock(s.Clock), sched.WithDecisionHook(s.OnDecision)}, nil
+	return config, nil
 }
