@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -153,88 +154,257 @@ func TestManyOutputBlocks(t *testing.T) {
 
 type event struct {
 	live bool
-	hash uint64
+	path []uint64
+	at   int
 }
 
+// recorder knows the live paths from what it is told alone.
 type recorder struct {
 	t      *testing.T
 	events []event
-	live   map[*Block]bool
-	tags   uint64
+	live   map[string]bool
+	calls  int // since the last compare
 }
 
-func (o *recorder) BlockLive(b *Block) {
-	if p := b.Parent(); p != nil && (p.Tag == 0 || !o.live[p]) {
-		o.t.Errorf("block %d live before its parent", b.Hash)
+func (o *recorder) PathLive(p []uint64, from int) {
+	o.calls++
+	if from < 0 || from >= len(p) {
+		o.t.Fatalf("live from %d of %d", from, len(p))
 	}
-	if o.live[b] {
-		o.t.Errorf("block %d live twice", b.Hash)
+	for i := range p {
+		if o.live[path(p[:i+1])] != (i < from) {
+			o.t.Fatalf("live from %d of %v, but at %d it is not so", from, p, i)
+		}
+		o.live[path(p[:i+1])] = true
 	}
-	o.tags++
-	b.Tag = o.tags
-	o.live[b] = true
-	o.events = append(o.events, event{true, b.Hash})
+	o.events = append(o.events, event{true, slices.Clone(p), from})
 }
 
-func (o *recorder) BlockGone(b *Block) {
-	for other := range o.live {
-		if other.Parent() == b {
-			o.t.Errorf("block %d gone before its child %d", b.Hash, other.Hash)
+func (o *recorder) PathGone(p []uint64, to int) {
+	o.calls++
+	if to < 0 || to >= len(p) {
+		o.t.Fatalf("gone to %d of %d", to, len(p))
+	}
+	for i := range p {
+		if !o.live[path(p[:i+1])] {
+			o.t.Fatalf("gone to %d of %v, but at %d it was not live", to, p, i)
+		}
+		if i >= to {
+			delete(o.live, path(p[:i+1]))
 		}
 	}
-	if !o.live[b] || b.Tag == 0 {
-		o.t.Errorf("block %d gone, but was not live", b.Hash)
+	gone := path(p[:to+1])
+	for below := range o.live {
+		if strings.HasPrefix(below, gone) {
+			o.t.Fatalf("gone to %d of %v before a path that goes on there", to, p)
+		}
 	}
-	delete(o.live, b)
-	o.events = append(o.events, event{false, b.Hash})
+	o.events = append(o.events, event{false, slices.Clone(p), to})
+}
+
+func (o *recorder) compare(m *modelRank) {
+	o.t.Helper()
+	if o.calls > 1 {
+		o.t.Fatalf("told of %d changes at once", o.calls)
+	}
+	o.calls = 0
+	if len(o.live) != len(m.weights) {
+		o.t.Fatalf("told of %d blocks, want %d", len(o.live), len(m.weights))
+	}
+	for p := range m.weights {
+		if !o.live[p] {
+			o.t.Fatalf("not told of %x", p)
+		}
+	}
 }
 
 func TestObserver(t *testing.T) {
 	t.Parallel()
-	o := &recorder{t: t, live: map[*Block]bool{}}
-	r := NewRank(o)
-	var a, b Booking
+	o, o2 := &recorder{t: t, live: map[string]bool{}}, &recorder{t: t, live: map[string]bool{}}
+	r, to := NewRank(o), NewRank(o2)
+	var a, b, c, none Booking
 	r.Book(&a, []uint64{1, 2, 3}, nil)
 	r.Book(&b, []uint64{1, 2, 4}, nil)
+	r.Book(&c, []uint64{1, 2}, nil)
+	r.Book(&none, nil, nil)
+	r.Release(&none, nil)
 	r.Release(&a, nil)
-	r.Release(&b, nil)
-	want := []event{
-		{true, 1}, {true, 2}, {true, 3},
-		{true, 4},
-		{false, 3},
-		{false, 4}, {false, 2}, {false, 1},
-	}
-	if !slices.Equal(o.events, want) {
+	r.Transfer(&c, to, 0, nil)
+	r.Transfer(&b, to, 0, nil)
+	to.Release(&c, nil)
+	to.Release(&b, nil)
+	same := func(a, b event) bool { return a.live == b.live && a.at == b.at && slices.Equal(a.path, b.path) }
+	if want := []event{
+		{true, []uint64{1, 2, 3}, 0},
+		{true, []uint64{1, 2, 4}, 2},
+		{false, []uint64{1, 2, 3}, 2},
+		{false, []uint64{1, 2, 4}, 0},
+	}; !slices.EqualFunc(o.events, want, same) {
 		t.Errorf("events %v, want %v", o.events, want)
+	}
+	if want := []event{
+		{true, []uint64{1, 2}, 0},
+		{true, []uint64{1, 2, 4}, 2},
+		{false, []uint64{1, 2, 4}, 0},
+	}; !slices.EqualFunc(o2.events, want, same) {
+		t.Errorf("events of the other rank %v, want %v", o2.events, want)
 	}
 }
 
-// TestMapShrinks: a spike of blocks leaves no big map behind, whether the rank
-// then is idle or goes on.
-func TestMapShrinks(t *testing.T) {
+// TestSplitAtEveryPosition books three prompts that part or end at any two
+// blocks of the first, with decays between, and releases them in any order.
+func TestSplitAtEveryPosition(t *testing.T) {
 	t.Parallel()
-	prompt := make([]uint64, 64*smallMap)
-	for i := range prompt {
-		prompt[i] = uint64(i)
+	const n = 6
+	base := []uint64{10, 11, 12, 12, 14, 15} // a hash twice
+	orders := [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
+	for i := range (n + 1) * (n + 1) * 2 * 2 {
+		first, second := i%(n+1), i/(n+1)%(n+1)
+		prompts := [3][]uint64{base, slices.Clone(base[:first]), slices.Clone(base[:second])}
+		if i/(n+1)/(n+1)%2 == 1 {
+			prompts[1] = append(prompts[1], 12, 14, 15) // the same hashes, other blocks
+		}
+		if i/(n+1)/(n+1)/2 == 1 {
+			prompts[2] = append(prompts[2], 12, 14, 7)
+		}
+		for decays := range 1 << 5 {
+			for _, order := range orders {
+				mt := newModelTest(t, 0)
+				x := [3]*modelBooking{}
+				step := func(bit int, who *modelBooking) {
+					mt.compare()
+					if decays>>bit&1 != 0 {
+						mt.decay(who, int64(100*bit))
+						mt.compare()
+					}
+				}
+				for j, p := range prompts {
+					x[j] = mt.book(0, &Booking{}, p)
+					step(j, x[0])
+				}
+				step(3, x[2])
+				for j, who := range order {
+					mt.release(x[who])
+					if j < 2 {
+						step(4, x[order[j+1]])
+					}
+				}
+				mt.finish()
+			}
+		}
 	}
+}
+
+func fresh(n int, first uint64) []uint64 {
+	p := make([]uint64, n)
+	for i := range p {
+		p[i] = first + uint64(i)
+	}
+	return p
+}
+
+// TestRuns: the number of runs follows the points where prompts part or end,
+// and none is left behind.
+func TestRuns(t *testing.T) {
+	t.Parallel()
 	var r Rank
-	if r.blocks.nodes != nil {
-		t.Error("an idle rank has a map")
+	var a, b, c Booking
+	expect := func(what string, want int) {
+		t.Helper()
+		if got := len(r.blocks.runs); got != want {
+			t.Errorf("%s: %d runs, want %d", what, got, want)
+		}
+		if err := r.Check(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	var short, long Booking
-	r.Book(&short, prompt[:3], nil)
-	r.Book(&long, prompt, nil)
+	long := fresh(100, 0)
+	r.Book(&a, long, nil)
+	expect("one prompt", 1)
+	r.Book(&b, long, nil)
+	expect("the same again", 1)
+	r.Book(&c, append(fresh(40, 0), 7), nil)
+	expect("one that parts", 3)
+	r.Release(&c, nil)
+	expect("it has left, the split stays", 2)
+	r.Book(&c, fresh(40, 0), nil)
+	expect("one that ends there", 2)
+	r.AddOutputBlockWithDecay(&a, 5)
+	r.AddOutputBlockWithDecay(&b, 5)
+	r.Release(&a, nil)
+	r.Release(&b, nil)
+	expect("the tail has left", 1)
+	r.Release(&c, nil)
+	expect("nobody", 0)
+}
+
+// TestGoneBlocksAreFreed: a short run that was part of a long one keeps no long
+// array, however often the long one was split.
+func TestGoneBlocksAreFreed(t *testing.T) {
+	t.Parallel()
+	var r Rank
+	var long, middle, short Booking
+	r.Book(&long, fresh(8192, 0), nil)
+	r.Book(&middle, fresh(10, 0), nil)
+	r.Book(&short, fresh(2, 0), nil)
 	r.Release(&long, nil)
-	if r.blocks.peak > smallMap || len(r.blocks.nodes) != 3 {
-		t.Errorf("map made for %d has %d blocks, want 3", r.blocks.peak, len(r.blocks.nodes))
+	for at := middle.leaf; at != nil; at = at.parent {
+		if n := cap(at.hashes); n > 64 {
+			t.Errorf("a run of %d blocks keeps room for %d", len(at.hashes), n)
+		}
 	}
 	if err := r.Check(); err != nil {
 		t.Error(err)
 	}
-	r.Book(&long, prompt, nil)
+	if n := r.LivePrefix(fresh(20, 0)); n != 10 {
+		t.Errorf("live prefix %d, want 10", n)
+	}
+}
+
+// TestRoomForPaths: a long path leaves no room behind, a short one does.
+func TestRoomForPaths(t *testing.T) {
+	t.Parallel()
+	r := NewRank(&recorder{t: t, live: map[string]bool{}})
+	var b Booking
+	for _, n := range []int{smallPath + 1, 20, smallPath} {
+		r.Book(&b, fresh(n, 0), nil)
+		r.Release(&b, nil)
+		if got := cap(r.blocks.scratch); got > 2*smallPath || (got >= n) != (n <= smallPath) {
+			t.Errorf("room for %d after a path of %d", got, n)
+		}
+	}
+}
+
+// TestMapShrinks: a spike of runs leaves no big map behind, whether the rank
+// then is idle or goes on.
+func TestMapShrinks(t *testing.T) {
+	t.Parallel()
+	var r Rank
+	if r.blocks.runs != nil {
+		t.Error("an idle rank has a map")
+	}
+	prompt := fresh(4*smallMap, 0)
+	var short, long, passing Booking
+	book := func() {
+		r.Book(&long, prompt, nil)
+		for n := range prompt { // a run for each block
+			r.Book(&passing, prompt[:n], nil)
+			r.Release(&passing, nil)
+		}
+	}
+	r.Book(&short, prompt[:3], nil)
+	book()
+	r.Release(&long, nil)
+	if r.blocks.peak > smallMap || len(r.blocks.runs) != 3 {
+		t.Errorf("map made for %d has %d runs, want 3", r.blocks.peak, len(r.blocks.runs))
+	}
+	if err := r.Check(); err != nil {
+		t.Error(err)
+	}
+	book()
 	r.Release(&short, nil)
 	r.Release(&long, nil)
-	if r.blocks.nodes != nil {
+	if r.blocks.runs != nil {
 		t.Error("the map outlived the spike")
 	}
 }

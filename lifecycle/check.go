@@ -125,21 +125,27 @@ func (r *Rank) checkBlocks() error {
 // checkPath compares what b keeps of its path with the runs, and counts it
 // among their holders.
 func (b *Booking) checkPath(refs map[*run]int64) error {
-	depth := 0 // from the end
+	depth, owned := 0, int64(0)
+	var above *run // the last that is not owned
 	for r := b.leaf; r != nil; r = r.parent {
-		if (int64(depth) < b.tailLen) != (r.owner == b) {
+		switch {
+		case r.owner == nil && above == nil:
+			above = r
+		case r.owner != nil && (r.owner != b || above != nil):
 			return fmt.Errorf("run at %#x: wrong owner", r.hashes[0])
-		}
-		if int64(depth) == b.tailLen && r != b.tailAbove {
-			return errors.New("wrong run before the owned tail")
+		case r.owner != nil:
+			owned += r.blocks()
 		}
 		refs[r]++
 		if depth += len(r.hashes); depth > b.promptBlocks {
 			break // also ends a cycle
 		}
 	}
-	if depth != b.promptBlocks || int64(depth) == b.tailLen && b.tailAbove != nil {
-		return fmt.Errorf("%d prompt blocks, %d owned; kept %d", depth, b.tailLen, b.promptBlocks)
+	if depth != b.promptBlocks || owned != b.tailLen {
+		return fmt.Errorf("%d prompt blocks, %d owned; kept %d and %d", depth, owned, b.promptBlocks, b.tailLen)
+	}
+	if above != b.tailAbove {
+		return errors.New("wrong run before the owned tail")
 	}
 	return nil
 }

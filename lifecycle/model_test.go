@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -10,8 +11,8 @@ import (
 )
 
 // The model is the contract written down a second time, with no thought of
-// cost: blocks are paths as text, holders are found by looking at everybody,
-// weights live in plain maps.
+// cost: a block is its whole path as text, holders are found by looking at
+// everybody, weights live in plain maps.
 
 type modelRank struct {
 	live    []*modelBooking // touch order
@@ -31,7 +32,14 @@ type modelBooking struct {
 	on       *modelRank
 }
 
-func path(prompt []uint64) string { return fmt.Sprint(prompt) }
+// path names the last block of a prompt by all of it.
+func path(prompt []uint64) string {
+	var p []byte
+	for _, hash := range prompt {
+		p = binary.BigEndian.AppendUint64(p, hash)
+	}
+	return string(p)
+}
 
 func without[E comparable](list []E, e E) []E {
 	return slices.DeleteFunc(slices.Clone(list), func(o E) bool { return o == e })
@@ -82,19 +90,17 @@ func (m *modelRank) release(x *modelBooking, now int64) {
 	m.unprefill(x, now)
 	m.live = without(m.live, x)
 	for i := range x.prompt {
-		if p := path(x.prompt[:i+1]); m.holders(p) == 0 {
-			delete(m.weights, p)
+		if p := x.prompt[:i+1]; m.holders(p) == 0 {
+			delete(m.weights, path(p))
 		}
 	}
 }
 
-func (m *modelRank) holders(p string) int {
+func (m *modelRank) holders(p []uint64) int {
 	n := 0
 	for _, x := range m.live {
-		for i := range x.prompt {
-			if path(x.prompt[:i+1]) == p {
-				n++
-			}
+		if len(x.prompt) >= len(p) && slices.Equal(x.prompt[:len(p)], p) {
+			n++
 		}
 	}
 	return n
@@ -109,13 +115,15 @@ func (m *modelRank) output(x *modelBooking, weight int64, decay bool) {
 		x.outputs[i] = weight
 	}
 	for i := range x.prompt {
-		if p := path(x.prompt[:i+1]); m.holders(p) == 1 {
-			m.weights[p] = weight
+		if p := x.prompt[:i+1]; m.holders(p) == 1 {
+			m.weights[path(p)] = weight
 		}
 	}
 }
 
-func (m *modelRank) blocks() int64 {
+func (m *modelRank) blocks() int64 { return wholeBlocks(m.weight()) }
+
+func (m *modelRank) weight() int64 {
 	var sum int64
 	for _, w := range m.weights {
 		sum += w
@@ -125,7 +133,7 @@ func (m *modelRank) blocks() int64 {
 			sum += w
 		}
 	}
-	return (sum + BlockUnit/2) >> 16
+	return sum
 }
 
 func (m *modelRank) livePrefix(prompt []uint64) int {
@@ -161,6 +169,19 @@ func TestAgainstModel(t *testing.T) {
 	}
 }
 
+// TestLongPromptsAgainstModel: prompts of up to 200 blocks part anywhere.
+func TestLongPromptsAgainstModel(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			mt := newModelTest(t, seed)
+			mt.longest = 200
+			mt.run(200)
+		})
+	}
+}
+
 type modelTest struct {
 	*testing.T
 	rng    *rand.Rand
@@ -170,13 +191,17 @@ type modelTest struct {
 	models [3]*modelRank
 	seen   [3]*recorder
 	all    []*modelBooking
+	serial int
 	timed  bool // whether durations occur
+	// longest is the length up to which a prompt goes its own way at any block
+	// of one that is live; 0 for short prompts along few paths.
+	longest int
 }
 
 func newModelTest(t *testing.T, seed uint64) *modelTest {
 	mt := &modelTest{T: t, rng: rand.New(rand.NewPCG(seed, 7)), timed: seed%4 != 0}
 	for i := range mt.ranks {
-		mt.seen[i] = &recorder{t: t, live: map[*Block]bool{}}
+		mt.seen[i] = &recorder{t: t, live: map[string]bool{}}
 		mt.ranks[i] = NewRank(mt.seen[i])
 		mt.models[i] = &modelRank{weights: map[string]int64{}}
 	}
@@ -186,7 +211,11 @@ func newModelTest(t *testing.T, seed uint64) *modelTest {
 func (mt *modelTest) now() int64 { mt.reads++; return mt.at }
 
 // prompt mostly follows few paths, so that sharing is common at all depths.
+// Its hashes repeat along a path and under different parents.
 func (mt *modelTest) prompt() []uint64 {
+	if mt.longest > 0 {
+		return mt.longPrompt()
+	}
 	p := make([]uint64, mt.rng.IntN(8))
 	for i := range p {
 		if mt.rng.IntN(3) == 0 {
@@ -196,9 +225,23 @@ func (mt *modelTest) prompt() []uint64 {
 	return p
 }
 
+func (mt *modelTest) longPrompt() []uint64 {
+	var p []uint64
+	if n := len(mt.all); n > 0 && mt.rng.IntN(8) > 0 {
+		p = mt.all[mt.rng.IntN(n)].prompt
+		p = slices.Clone(p[:mt.rng.IntN(len(p)+1)])
+	}
+	if mt.rng.IntN(4) > 0 {
+		first := mt.rng.Uint64N(4)
+		for i := range mt.rng.IntN(mt.longest + 1 - len(p)) {
+			p = append(p, first+uint64(i/50)) // each hash up to 50 times in a row
+		}
+	}
+	return p
+}
+
 func (mt *modelTest) run(steps int) {
 	var free []*Booking // records to use again
-	serial := 0
 	for range steps {
 		mt.at += mt.rng.Int64N(20)
 		mt.reads = 0
@@ -209,18 +252,15 @@ func (mt *modelTest) run(steps int) {
 			if len(free) > 0 {
 				b, free = free[0], free[1:]
 			}
-			serial++
-			b.ID = fmt.Sprint("b", serial)
+			mt.serial++
+			b.ID = fmt.Sprint("b", mt.serial)
 			b.Tokens = mt.rng.Int64N(60) - 5
 			b.Tracked = mt.rng.IntN(5) > 0
 			b.Expected = NoDuration
 			if mt.timed && mt.rng.IntN(4) > 0 {
 				b.Expected = time.Duration(mt.rng.Int64N(80)) * time.Duration(mt.rng.IntN(2))
 			}
-			x := &modelBooking{b: b, prompt: mt.prompt(), tokens: b.Tokens, expected: b.Expected, tracked: b.Tracked}
-			mt.ranks[i].Book(b, x.prompt, mt.now)
-			mt.models[i].book(x, mt.at)
-			mt.all = append(mt.all, x)
+			mt.book(i, b, mt.prompt())
 		} else if x := mt.all[mt.rng.IntN(len(mt.all))]; !mt.act(x) {
 			free = append(free, x.b)
 		}
@@ -229,12 +269,29 @@ func (mt *modelTest) run(steps int) {
 		}
 		mt.compare()
 	}
+	mt.finish()
+}
+
+func (mt *modelTest) book(i int, b *Booking, prompt []uint64) *modelBooking {
+	x := &modelBooking{b: b, prompt: prompt, tokens: b.Tokens, expected: b.Expected, tracked: b.Tracked}
+	given := slices.Clone(prompt)
+	mt.ranks[i].Book(b, given, mt.now)
+	for i := range given {
+		given[i] = ^uint64(0) // the caller's to use again
+	}
+	mt.models[i].book(x, mt.at)
+	mt.all = append(mt.all, x)
+	return x
+}
+
+// finish releases all and looks for what is left over.
+func (mt *modelTest) finish() {
 	for len(mt.all) > 0 {
 		mt.release(mt.all[0])
 		mt.compare()
 	}
 	for i, r := range mt.ranks {
-		if r.Load() != (Load{}) || len(r.blocks.nodes) != 0 || r.blocks.weight != 0 || r.prefill != (prefillList{}) {
+		if r.Load() != (Load{}) || len(r.blocks.runs) != 0 || r.blocks.weight != 0 || r.prefill != (prefillList{}) {
 			mt.Fatalf("rank %d: left over: %+v", i, r)
 		}
 	}
@@ -260,20 +317,11 @@ func (mt *modelTest) act(x *modelBooking) bool {
 		m.unprefill(x, mt.at)
 		x.done = true
 	case 3:
-		r.AddOutputBlock(x.b)
-		m.output(x, BlockUnit, false)
+		mt.output(x)
 	case 4, 5:
-		w := mt.rng.Int64N(BlockUnit + 1)
-		r.AddOutputBlockWithDecay(x.b, w)
-		m.output(x, w, true)
+		mt.decay(x, mt.rng.Int64N(BlockUnit+1))
 	case 6:
-		i := mt.rng.IntN(len(mt.ranks))
-		r.Transfer(x.b, mt.ranks[i], tokens, mt.now)
-		if mt.models[i] != m {
-			m.release(x, mt.at)
-			x.tokens = tokens
-			mt.models[i].book(x, mt.at)
-		}
+		mt.transfer(x, mt.rng.IntN(len(mt.ranks)), tokens)
 	case 7:
 		r.SetTokens(x.b, tokens, mt.now)
 		if x.tracked && !x.done {
@@ -293,6 +341,29 @@ func (mt *modelTest) act(x *modelBooking) bool {
 	return true
 }
 
+func (mt *modelTest) output(x *modelBooking) {
+	r, m := mt.rankOf(x)
+	r.AddOutputBlock(x.b)
+	m.output(x, BlockUnit, false)
+}
+
+func (mt *modelTest) decay(x *modelBooking, weight int64) {
+	r, m := mt.rankOf(x)
+	r.AddOutputBlockWithDecay(x.b, weight)
+	m.output(x, weight, true)
+}
+
+func (mt *modelTest) transfer(x *modelBooking, to int, tokens int64) {
+	r, m := mt.rankOf(x)
+	r.Transfer(x.b, mt.ranks[to], tokens, mt.now)
+	if mt.models[to] == m {
+		return
+	}
+	m.release(x, mt.at)
+	x.tokens = tokens
+	mt.models[to].book(x, mt.at)
+}
+
 func (mt *modelTest) release(x *modelBooking) {
 	r, m := mt.rankOf(x)
 	r.Release(x.b, mt.now)
@@ -305,12 +376,13 @@ func (mt *modelTest) compare() {
 	for i, r := range mt.ranks {
 		m := mt.models[i]
 		mt.compareLoad("rank", r.Load(), m)
+		if got, want := r.blocks.weight, m.weight(); got != want {
+			mt.Fatalf("weight %d, want %d", got, want)
+		}
 		if err := r.Check(); err != nil {
 			mt.Fatal(err)
 		}
-		if len(mt.seen[i].live) != len(m.weights) {
-			mt.Fatalf("the observer knows %d blocks, want %d", len(mt.seen[i].live), len(m.weights))
-		}
+		mt.seen[i].compare(m)
 		var got, want []*Booking
 		for b := range r.All() {
 			got = append(got, b)

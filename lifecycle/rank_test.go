@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -279,9 +280,19 @@ func TestAllocations(t *testing.T) {
 	r.Book(&other, []uint64{1, 2, 3}, now)
 	b := &Booking{Tokens: 10, Expected: time.Second, Tracked: true}
 	shared := []uint64{1, 2, 3}
+	long, tail := fresh(60, 0), append(fresh(4, 0), fresh(20, 70)...)
+	var lives Booking
+	r.Book(&lives, long, now)
+	watched := NewRank(nopObserver{})
+	for _, p := range [][]uint64{tail, long[:9]} {
+		r.Book(b, p, now)
+		r.Release(b, now)
+	}
 	for name, f := range map[string]func(){
 		"book and release":         func() { r.Book(b, nil, now); r.Release(b, now) },
 		"with shared blocks":       func() { r.Book(b, shared, now); r.Release(b, now) },
+		"with live blocks":         func() { r.Book(b, long, now); r.Release(b, now) },
+		"with live ones, not all":  func() { r.Book(b, long[:9], now); r.Release(b, now) },
 		"with all calls":           func() { r.Book(b, nil, now); r.Touch(b); r.PrefillDone(b, now); r.Release(b, now) },
 		"output":                   func() { r.AddOutputBlock(&other); r.AddOutputBlockWithDecay(&other, 5) },
 		"load and live prefix":     func() { _ = r.Load(); _ = r.LivePrefix(shared) },
@@ -291,7 +302,29 @@ func TestAllocations(t *testing.T) {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}
+	// A new run and its hashes, whatever its length.
+	for name, f := range map[string]func(){
+		"new blocks":              func() { r.Book(b, fresh60, now); r.Release(b, now) },
+		"new blocks after live":   func() { r.Book(b, tail, now); r.Release(b, now) },
+		"new blocks, observed":    func() { watched.Book(b, fresh60, now); watched.Release(b, now) },
+		"new blocks, moved forth": func() { r.Book(b, fresh60, now); r.Transfer(b, watched, 1, now); watched.Release(b, now) },
+	} {
+		want := 2.0
+		if name == "new blocks, moved forth" {
+			want = 4
+		}
+		if n := testing.AllocsPerRun(100, f); n > want {
+			t.Errorf("%s: %v allocations, want %v", name, n, want)
+		}
+	}
 }
+
+var fresh60 = fresh(60, 1000)
+
+type nopObserver struct{}
+
+func (nopObserver) PathLive([]uint64, int) {}
+func (nopObserver) PathGone([]uint64, int) {}
 
 func TestCheckFinds(t *testing.T) {
 	t.Parallel()
@@ -308,8 +341,10 @@ func TestCheckFinds(t *testing.T) {
 		"holders":       func(r *Rank, a, b *Booking) { a.leaf.refs++ },
 		"owned tail":    func(r *Rank, a, b *Booking) { a.tailLen-- },
 		"owner":         func(r *Rank, a, b *Booking) { b.leaf.owner = b },
+		"length":        func(r *Rank, a, b *Booking) { a.leaf.hashes = a.leaf.hashes[:1] },
+		"hash":          func(r *Rank, a, b *Booking) { a.leaf.hashes[0]++ },
 		"leaf":          func(r *Rank, a, b *Booking) { a.leaf = a.leaf.parent },
-		"map":           func(r *Rank, a, b *Booking) { delete(r.blocks.nodes, blockKey{nil, 1}) },
+		"map":           func(r *Rank, a, b *Booking) { delete(r.blocks.runs, runKey{nil, 1}) },
 		"rank":          func(r *Rank, a, b *Booking) { a.rank = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -338,6 +373,60 @@ func BenchmarkBookRelease(b *testing.B) {
 	for b.Loop() {
 		r.Book(bk, nil, nil)
 		r.Release(bk, nil)
+	}
+}
+
+// BenchmarkBookReleaseBlocks books and releases a prompt beside one that lives.
+func BenchmarkBookReleaseBlocks(b *testing.B) {
+	for _, n := range []int{24, 60} {
+		lives := fresh(n, 0)
+		for _, bm := range []struct {
+			name   string
+			prompt []uint64
+		}{
+			{"fresh", fresh(n, 1000)},
+			{"shared", lives},
+			{"shared 4", append(fresh(4, 0), fresh(n-4, 2000)...)},
+		} {
+			b.Run(fmt.Sprintf("%d/%s", n, bm.name), func(b *testing.B) {
+				var r Rank
+				var other, bk Booking
+				r.Book(&other, lives, nil)
+				b.ReportAllocs()
+				for b.Loop() {
+					r.Book(&bk, bm.prompt, nil)
+					r.Release(&bk, nil)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkLivePrefix looks a live prompt up.
+func BenchmarkLivePrefix(b *testing.B) {
+	for _, n := range []int{24, 60} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			var r Rank
+			var bk Booking
+			p := fresh(n, 0)
+			r.Book(&bk, p, nil)
+			for b.Loop() {
+				r.LivePrefix(p)
+			}
+		})
+	}
+}
+
+// BenchmarkFirstDecay shows what the first decay of a long prompt costs.
+func BenchmarkFirstDecay(b *testing.B) {
+	var r Rank
+	var bk Booking
+	p := fresh(8192, 0)
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Book(&bk, p, nil)
+		r.AddOutputBlockWithDecay(&bk, 30_000)
+		r.Release(&bk, nil)
 	}
 }
 
