@@ -1,0 +1,52 @@
+package capacity
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// move is one atomic step of a model: what was done and where it leads.
+type move[S comparable] struct {
+	label string
+	to    S
+}
+
+// explore visits every state that any interleaving of the moves can reach, each
+// once. check is asked about every state, and told whether it is terminal; its
+// first complaint is returned together with the steps that lead there.
+func explore[S comparable](start S, moves func(S) []move[S], check func(s S, terminal bool) error) (states int, err error) {
+	type origin struct {
+		from  S
+		label string
+	}
+	seen := map[S]origin{start: {}}
+	for frontier := []S{start}; len(frontier) > 0; {
+		// Breadth first, so that the counterexample is as short as can be.
+		var next []S
+		for _, s := range frontier {
+			out := moves(s)
+			if err := check(s, len(out) == 0); err != nil {
+				var steps []string
+				for at := s; at != start; at = seen[at].from {
+					steps = append(steps, seen[at].label)
+				}
+				var trace strings.Builder
+				for i := len(steps) - 1; i >= 0; i-- {
+					fmt.Fprintf(&trace, "\n  %s", steps[i])
+				}
+				return len(seen), fmt.Errorf("%w, after %d steps:%s", err, len(steps), trace.String())
+			}
+			for _, m := range out {
+				if _, known := seen[m.to]; !known {
+					seen[m.to] = origin{s, m.label}
+					next = append(next, m.to)
+				}
+			}
+		}
+		frontier = next
+	}
+	return len(seen), nil
+}
+
+var errLost = errors.New("a hint is lost")
