@@ -12,14 +12,10 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
-// Derive checks the request and returns what choosing a rank for it needs to
+// Derive checks the request and fills in what choosing a rank for it needs to
 // know. It is for engines that are built from the same parts; Schedule does it
-// itself. The result shares the request's slices.
-func (r *Request) Derive(params selector.Params) (pool.Request, error) {
-	var derived pool.Request
-	err := r.derive(params, &derived)
-	return derived, err
-}
+// itself. What it fills in shares the request's slices.
+func (r *Request) Derive(params selector.Params, d *pool.Request) error { return r.derive(params, d) }
 
 func (r *Request) derive(params selector.Params, d *pool.Request) error {
 	fault := func(format string, args ...any) error {

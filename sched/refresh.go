@@ -35,8 +35,8 @@ func (s *Scheduler) refreshOverlap(ctx context.Context, j *job, placement Placem
 		return placement
 	}
 	checked := Request{ID: j.id, Overlaps: fresh}
-	derived, err := checked.Derive(s.params)
-	if err != nil {
+	var derived pool.Request
+	if err := checked.derive(s.params, &derived); err != nil {
 		return placement
 	}
 	rec := j.record
