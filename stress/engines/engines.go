@@ -52,8 +52,8 @@ func newSharded(s script.Setup) (engine.Engine, error) {
 	return engine.NewSharded(config, sched.WithClock(s.Clock), sched.WithDecisionHook(s.OnDecision))
 }
 
-// newActor makes the form that keeps the index walk through it and the other one
-// without, so that both ways to find live prefixes are held against the rest.
+// newActor makes one form of the actor. The direct one keeps the index and the
+// other does not, so that the scripts see both ways of finding live prefixes.
 func newActor(direct bool) script.Factory {
 	return func(s script.Setup) (engine.Engine, error) {
 		config, err := configOf(s)

@@ -1,0 +1,191 @@
+package actor
+
+import (
+	"github.com/seed-3c5df8a4/turnstile/sched"
+	"github.com/seed-3c5df8a4/turnstile/sched/policy"
+	"github.com/seed-3c5df8a4/turnstile/sched/pool"
+	"github.com/seed-3c5df8a4/turnstile/sched/queue"
+	"github.com/seed-3c5df8a4/turnstile/shards"
+)
+
+// The methods of queue.Host: what the rules of admission ask of the actor.
+var _ queue.Host[*job] = (*core)(nil)
+
+// Now implements queue.Host: the time of this command.
+func (c *core) Now() int64 {
+	if !c.nowKnown {
+		c.now, c.nowKnown = c.e.now(), true
+	}
+	return c.now
+}
+
+// Rules implements queue.Host.
+func (c *core) Rules(class int) queue.Rules { return c.e.world.Load().Profile.Class(class) }
+
+// Workers implements queue.Host.
+func (c *core) Workers() int64 { return int64(len(c.e.world.Load().Table.Workers())) }
+
+// Gate implements queue.Host.
+func (c *core) Gate(class int, j *job, exact bool) queue.Gate {
+	return c.look.Gate(c.e.world.Load(), &j.request, class, pool.At(c.Now()), exact)
+}
+
+// Usage implements queue.Host.
+func (c *core) Usage(class int) queue.Usage { return c.usage[class] }
+
+// DoNotQueue implements queue.Host.
+func (c *core) DoNotQueue(j *job) bool { return j.doNotQueue }
+
+// lostRaces is how many races the actor loses before it locks all ranks.
+const lostRaces = 8
+
+// Prepare implements queue.Host: it books, but tells nobody. In the form actor
+// nothing moves meanwhile, and the first attempt succeeds. In the direct form
+// loads do: the choice is confirmed under the lock of its rank and, after some
+// lost races or where the gate depends on all ranks, made under all their locks.
+func (c *core) Prepare(class int, j *job) queue.Verdict {
+	w, l := c.e.world.Load(), &c.look
+	l.Take(w, &j.request, class, pool.At(c.Now()))
+	if l.MustWait() {
+		return c.lost()
+	}
+	choice, failed := l.Choose(c.e.rand)
+	if failed != nil {
+		c.races, j.err = 0, sched.FailureError(j.id, failed)
+		return queue.Settled
+	}
+	ratio := w.Profile.Class(class).BusyWorkerRatio
+	all := c.e.config.Direct && (c.races >= lostRaces || ratio > 0 && ratio < 1)
+	var held bool
+	if all {
+		held, failed = c.bookAll(j, choice)
+	} else {
+		held = c.bookOne(class, j, choice)
+	}
+	if !held {
+		return c.lost()
+	}
+	c.races = 0
+	if failed != nil {
+		j.err = sched.FailureError(j.id, failed)
+	}
+	return queue.Settled
+}
+
+func (c *core) lost() queue.Verdict {
+	c.races++
+	c.retries++
+	return queue.LostRace
+}
+
+// bookOne books if what was seen still holds: the choice stands, the gate is
+// open because the chosen rank or another is not busy, and nothing was freed
+// there for others who have not been looked at yet.
+func (c *core) bookOne(class int, j *job, choice pool.Choice) (held bool) {
+	l := &c.look
+	chosen := l.Slot(choice.Candidate)
+	witness := chosen
+	gated := l.World.Profile.Class(class).CanQueue()
+	if gated && l.WasBusy(choice.Candidate) {
+		other := l.IdleCandidate(choice.Candidate)
+		if other < 0 {
+			return false
+		}
+		witness = l.Slot(other)
+	}
+	shards.LockBoth(chosen.Shard, witness.Shard)
+	defer shards.UnlockBoth(chosen.Shard, witness.Shard)
+	if c.line.Len() > 0 && (chosen.Shard.HintedLocked() || witness.Shard.HintedLocked()) {
+		return false
+	}
+	load := chosen.Shard.LoadLocked()
+	if gated {
+		seen := witness.Shard.LoadLocked()
+		if l.Instant.Active(&seen.Prefill) > l.World.BusyAbove(class, witness) {
+			return false
+		}
+	}
+	return l.StandsLocked(choice, &load) && c.takeLocked(j, choice)
+}
+
+// bookAll looks, chooses and books with all eligible ranks locked. An embedder's
+// selector is not called under locks: what it chose before is booked.
+func (c *core) bookAll(j *job, choice pool.Choice) (held bool, failed *pool.Failure) {
+	l := &c.look
+	rank := l.Candidate(choice.Candidate).Rank
+	l.LockEligible()
+	defer l.UnlockEligible()
+	if c.line.Len() > 0 && l.HintedLocked() {
+		return false, nil
+	}
+	l.Retake()
+	switch {
+	case l.MustWait():
+		return false, nil
+	case l.BuiltinSelector():
+		if choice, failed = l.Choose(c.e.rand); failed != nil {
+			return true, failed
+		}
+	default:
+		choice.Candidate = l.Find(rank)
+	}
+	return c.takeLocked(j, choice), nil
+}
+
+// takeLocked notes the placement of a job and, unless it is a query, books it.
+// REQUIRES: the lock of the chosen rank.
+func (c *core) takeLocked(j *job, choice pool.Choice) (held bool) {
+	if !j.query() && !c.look.TrackLocked(choice) {
+		return false
+	}
+	j.placement = placementOf(c.look.Placed(choice.Candidate))
+	if !j.query() {
+		c.book(j, c.look.Slot(choice.Candidate).Shard)
+	}
+	return true
+}
+
+// Settle implements queue.Host: it tells the owner what Prepare found.
+func (c *core) Settle(j *job) {
+	if j.err != nil {
+		c.refuse(j, j.err)
+		return
+	}
+	c.tell(&sched.Decision{Kind: sched.DecisionAdmitted, Request: j.id, Query: j.query(), Placement: j.placement})
+	c.settle(j, granted, nil)
+}
+
+// Refuse implements queue.Host.
+func (c *core) Refuse(class int, j *job, why queue.Refusal, limit string, usage, bound int64) {
+	w := c.e.world.Load()
+	refusal := &sched.Error{Request: j.id, Class: w.Profile.Class(class).Name}
+	switch why {
+	case queue.RefusedOverloaded:
+		c.look.Take(w, &j.request, class, pool.At(c.Now()))
+		_, failed := c.look.Choose(c.e.rand)
+		c.refuse(j, sched.FailureError(j.id, failed))
+		return
+	case queue.RefusedToQueue:
+		u := c.usage[class]
+		refusal.Code, refusal.Pending, refusal.Tokens, refusal.Cached = sched.ErrWouldQueue, u.Requests, u.Raw, u.Cached
+	default:
+		refusal.Code, refusal.Limit, refusal.Usage, refusal.Bound = sched.ErrQueueFull, limit, usage, bound
+	}
+	c.refuse(j, refusal)
+}
+
+// Stays implements queue.Host.
+func (c *core) Stays(class int, j *job) {
+	c.count(j, class)
+	c.tell(&sched.Decision{Kind: sched.DecisionQueued, Request: j.id, Query: j.query()})
+}
+
+func classSpecs(p *policy.Profile) []queue.ClassSpec {
+	orders := map[policy.Order]queue.Order{policy.FCFS: queue.FCFS, policy.LCFS: queue.LCFS, policy.WSPT: queue.WSPT}
+	specs := make([]queue.ClassSpec, p.Len())
+	for i := range specs {
+		c := p.Class(i)
+		specs[i] = queue.ClassSpec{Order: orders[c.Order], Quantum: c.Quantum, MaxAge: int64(c.MaxQueueAge)}
+	}
+	return specs
+}

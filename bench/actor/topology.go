@@ -1,0 +1,146 @@
+package actor
+
+import (
+	"context"
+
+	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+	"github.com/seed-3c5df8a4/turnstile/sched"
+	"github.com/seed-3c5df8a4/turnstile/sched/policy"
+	"github.com/seed-3c5df8a4/turnstile/sched/pool"
+	"github.com/seed-3c5df8a4/turnstile/sched/queue"
+	"github.com/seed-3c5df8a4/turnstile/shards"
+)
+
+// edit has the actor replace the world by what f makes of it.
+func (e *Engine) edit(f func(*pool.World) (gone []*shards.Shard, err error)) error {
+	var err error
+	ctxErr := e.do(context.Background(), func(c *core) {
+		next := *e.world.Load()
+		var gone []*shards.Shard
+		if gone, err = f(&next); err == nil {
+			c.adopt(next.Made(), gone)
+		}
+	})
+	if ctxErr != nil {
+		return ctxErr
+	}
+	return err
+}
+
+// adopt goes over to another world.
+func (c *core) adopt(world *pool.World, gone []*shards.Shard) {
+	e := c.e
+	old := e.world.Load()
+	if world.Profile.CanQueue() {
+		e.env.EnableHints()
+	}
+	e.world.Store(world)
+	for _, shard := range gone {
+		var dropped []*record
+		shard.Lock()
+		shard.KillLocked()
+		for b := range shard.BookingsLocked() {
+			dropped = append(dropped, e.takeOffLocked(shard, b))
+		}
+		shard.Unlock()
+		for _, rec := range dropped {
+			e.end(rec, true)
+		}
+		c.dropped += int64(len(dropped))
+	}
+	c.line.UnblockAll()
+	if old.Profile != world.Profile {
+		c.reclass(world.Profile)
+	}
+	c.catchUp()
+}
+
+// reclass has everyone who waits classed anew.
+func (c *core) reclass(p *policy.Profile) {
+	all := c.line.All()
+	for _, entry := range all {
+		c.line.Remove(entry)
+	}
+	c.line.Reset(classSpecs(p))
+	c.usage = make([]queue.Usage, p.Len())
+	for _, entry := range all {
+		class := p.Classify(entry.Value.class, max(0, entry.Raw-entry.Cached))
+		c.line.Add(class, entry)
+		c.count(entry.Value, class)
+	}
+}
+
+// UpsertWorker implements engine.Engine.
+func (e *Engine) UpsertWorker(w sched.Worker) error {
+	return e.edit(func(world *pool.World) (gone []*shards.Shard, err error) {
+		world.Table, gone, err = world.Table.With([]shards.Worker{shards.Worker(w)}, e.newShard)
+		return gone, invalidWorker(err)
+	})
+}
+
+// SetWorkers implements engine.Engine.
+func (e *Engine) SetWorkers(workers []sched.Worker) error {
+	all := make([]shards.Worker, len(workers))
+	for i, w := range workers {
+		all[i] = shards.Worker(w)
+	}
+	return e.edit(func(world *pool.World) (gone []*shards.Shard, err error) {
+		world.Table, gone, err = world.Table.Replaced(all, e.newShard)
+		return gone, invalidWorker(err)
+	})
+}
+
+// RemoveWorker implements engine.Engine.
+func (e *Engine) RemoveWorker(id uint64) error {
+	return e.edit(func(world *pool.World) ([]*shards.Shard, error) {
+		table, gone, ok := world.Table.Without(id)
+		if !ok {
+			return nil, unknownWorker(id)
+		}
+		world.Table = table
+		return gone, nil
+	})
+}
+
+// DrainWorker implements engine.Engine.
+func (e *Engine) DrainWorker(id uint64, draining bool) error {
+	return e.edit(func(world *pool.World) ([]*shards.Shard, error) {
+		table, ok := world.Table.WithDraining(id, draining)
+		if !ok {
+			return nil, unknownWorker(id)
+		}
+		world.Table = table
+		return nil, nil
+	})
+}
+
+// SetOverloaded implements engine.Engine.
+func (e *Engine) SetOverloaded(ids []uint64) error {
+	return e.edit(func(world *pool.World) ([]*shards.Shard, error) {
+		world.Table = world.Table.WithOverloaded(ids)
+		return nil, nil
+	})
+}
+
+// SetAvailable implements engine.Engine.
+func (e *Engine) SetAvailable(ids []uint64) error {
+	return e.edit(func(world *pool.World) ([]*shards.Shard, error) {
+		world.Table = world.Table.WithAvailable(ids)
+		return nil, nil
+	})
+}
+
+// SetProfileYAML implements engine.Engine.
+func (e *Engine) SetProfileYAML(text []byte) error {
+	file, err := policy.Parse(text)
+	if err != nil {
+		return &sched.Error{Code: sched.ErrInvalid, Cause: err}
+	}
+	profile := file.For(e.config.Model)
+	return e.edit(func(world *pool.World) ([]*shards.Shard, error) {
+		world.Profile = profile
+		return nil, nil
+	})
+}
+
+func (e *Engine) newShard(id lifecycle.RankID) *shards.Shard { return shards.NewShard(id, e.env) }
