@@ -7,142 +7,238 @@ import (
 	"github.com/puzpuzpuz/xsync/v3"
 )
 
-// Prefixes says which ranks hold which prompt blocks, over all ranks of a pool.
-// A block is identified by its path, so a node is found by the node before it
-// and its own hash.
+// Prefixes says which ranks hold which prompt blocks, and how deep, over all
+// ranks of a pool. A block is identified by its path, so this is a prefix tree,
+// path-compressed: an edge is a run of blocks at whose end paths part.
 //
-// Guarantee: a walk costs steps that follow the matched depth, not the number of
-// ranks, takes no lock and writes nothing. It may be a moment behind; a booking
-// looks again under the rank's lock if the rank has changed since.
+// Guarantee: a walk costs steps that follow the matched edges and their holders,
+// takes no lock and writes nothing. What it says of a rank that does not change
+// meanwhile is exact; a booking looks again under the rank's lock if the rank's
+// version has moved since it was read, which is before the walk.
 //
-// How: the rank that is first to hold a path makes its nodes, each under the
-// lock of its bucket; the sets of holders are copied on write and nest along a
-// path, so that only where they change a rank drops out.
+// How: edges are found by the tag of the place where they begin and their first
+// hash, in one concurrent map. An edge's hashes never change. Its set of holders
+// is copied on write, under the lock of the edge's bucket (xsync's Compute); a
+// holder's depth is how many blocks of the edge it holds. Ranks make and drop
+// their own part, under their own lock, from the root down. Where a path parts
+// from an edge halfway, the edge is split: the lower part keeps the tag of its
+// end, so that what hangs below stays where it is, and is stored before the upper
+// part takes the edge's place; if the holders have changed meanwhile the split is
+// tried anew. Edges are not joined again: there are never more of them along a
+// path than places where live or lately live paths have parted from it.
+//
+// A rank that holds an edge holds all those above it. So an edge is dropped with
+// its last holder, and nothing below it can be left.
+//
+// Tried before: a node for each block, which cost a map insert, a delete and
+// three allocations for every block of every prompt.
 type Prefixes struct {
-	nodes *xsync.MapOf[prefixKey, *prefixNode]
+	edges *xsync.MapOf[edgeKey, *edge]
+	// tags numbers the places where edges begin; 0 is the root.
+	tags atomic.Uint64
 }
 
-// prefixKey names a node by its parent's tag (0 for none) and its hash.
-type prefixKey struct {
+// edgeKey is the place where an edge begins and its first block.
+type edgeKey struct {
 	parent uint64
-	hash   uint64
+	first  uint64
 }
 
-type prefixNode struct {
-	// tag is unique among all nodes there ever were.
-	tag uint64
-	// holders is written under the lock of the node's bucket and read by all.
-	holders atomic.Pointer[[]*Shard]
+// edge is a run of blocks.
+type edge struct {
+	// tag is the place at its end.
+	tag    uint64
+	hashes []uint64
+	// holders is written under the lock of the edge's bucket and read by all. An
+	// edge that was split is no longer in the map and keeps the holders it had.
+	holders atomic.Pointer[[]PrefixHolder]
 }
+
+// PrefixHolder is a rank that holds the first Depth blocks of an edge.
+type PrefixHolder struct {
+	Shard *Shard
+	Depth int
+}
+
+// PrefixLevel is one edge along a prompt.
+type PrefixLevel struct {
+	// Above is the number of blocks before the edge, Matched how many of the
+	// prompt's blocks lie on it.
+	Above, Matched int
+	Holders        []PrefixHolder
+}
+
+// Depth returns how many leading blocks of the prompt a holder has, if no deeper
+// level lists it.
+func (l *PrefixLevel) Depth(h PrefixHolder) int { return l.Above + min(h.Depth, l.Matched) }
 
 func newPrefixes() *Prefixes {
-	return &Prefixes{nodes: xsync.NewMapOf[prefixKey, *prefixNode]()}
+	return &Prefixes{edges: xsync.NewMapOf[edgeKey, *edge]()}
 }
 
-// Holders yields, from the deepest to the first, the sets of ranks that hold
-// the leading blocks of a prompt, with the depth up to which they do. A rank is
-// in the sets of all lesser depths too. scratch is used and returned.
-func (p *Prefixes) Holders(blocks []uint64, scratch []PrefixLevel) []PrefixLevel {
+// Find returns the edges along a prompt, from the first to the deepest that
+// anybody holds. A rank is in the levels above its deepest too. scratch is used
+// for the result.
+func (p *Prefixes) Find(blocks []uint64, scratch []PrefixLevel) []PrefixLevel {
 	levels := scratch[:0]
-	parent := uint64(0)
-	for i, hash := range blocks {
-		node, found := p.nodes.Load(prefixKey{parent, hash})
+	place := uint64(0)
+	for at := 0; at < len(blocks); {
+		e, found := p.edges.Load(edgeKey{place, blocks[at]})
 		if !found {
 			break
 		}
-		holders := node.holders.Load()
-		if holders == nil || len(*holders) == 0 {
+		matched := commonPrefix(e.hashes, blocks[at:])
+		levels = append(levels, PrefixLevel{Above: at, Matched: matched, Holders: *e.holders.Load()})
+		if matched < len(e.hashes) {
 			break
 		}
-		parent = node.tag
-		if last := len(levels) - 1; last >= 0 && slices.Equal(levels[last].Holders, *holders) {
-			levels[last] = PrefixLevel{Depth: i + 1, Holders: *holders}
-			continue
-		}
-		levels = append(levels, PrefixLevel{Depth: i + 1, Holders: *holders})
+		at += matched
+		place = e.tag
 	}
 	return levels
 }
 
-// PrefixLevel is a set of ranks that hold a prompt up to a depth.
-type PrefixLevel struct {
-	Depth   int
-	Holders []*Shard
-}
+// Len returns the number of edges.
+func (p *Prefixes) Len() int { return p.edges.Size() }
 
-// Len returns the number of distinct blocks live in the pool.
-func (p *Prefixes) Len() int { return p.nodes.Size() }
-
-func (p *Prefixes) hold(parent, hash uint64, s *Shard, tag uint64) uint64 {
-	node, _ := p.nodes.Compute(prefixKey{parent, hash}, func(node *prefixNode, found bool) (*prefixNode, bool) {
-		if !found {
-			node = &prefixNode{tag: tag}
-			node.holders.Store(&[]*Shard{s})
-			return node, false
-		}
-		old := *node.holders.Load()
-		holders := append(make([]*Shard, 0, len(old)+1), old...)
-		holders = append(holders, s)
-		node.holders.Store(&holders)
-		return node, false
-	})
-	return node.tag
-}
-
-func (p *Prefixes) drop(parent, hash uint64, s *Shard) {
-	p.nodes.Compute(prefixKey{parent, hash}, func(node *prefixNode, found bool) (*prefixNode, bool) {
-		if !found {
-			return nil, true
-		}
-		old := *node.holders.Load()
-		holders := make([]*Shard, 0, len(old))
-		for _, h := range old {
-			if h != s {
-				holders = append(holders, h)
+// hold notes that a rank holds the whole path, of which it held the first from
+// blocks before. REQUIRES: the rank's lock.
+func (p *Prefixes) hold(path []uint64, from int, s *Shard) {
+	place := uint64(0)
+	for at := 0; at < len(path); {
+		key := edgeKey{place, path[at]}
+		if at < from {
+			// An edge that is held to its end already needs no change.
+			if e, found := p.edges.Load(key); found && at+len(e.hashes) <= from {
+				at += len(e.hashes)
+				place = e.tag
+				continue
 			}
 		}
-		node.holders.Store(&holders)
-		return node, len(holders) == 0
-	})
+		rest := path[at:]
+		var parted *edge
+		e, _ := p.edges.Compute(key, func(e *edge, found bool) (*edge, bool) {
+			if !found {
+				e = &edge{tag: p.tags.Add(1), hashes: slices.Clone(rest)}
+				e.holders.Store(&[]PrefixHolder{{s, len(rest)}})
+				return e, false
+			}
+			matched := commonPrefix(e.hashes, rest)
+			if matched < len(e.hashes) && matched < len(rest) {
+				parted = e
+				return e, false
+			}
+			e.setDepth(s, matched)
+			return e, false
+		})
+		if parted != nil {
+			p.split(key, parted, commonPrefix(parted.hashes, rest))
+			continue
+		}
+		at += min(len(e.hashes), len(rest))
+		place = e.tag
+	}
 }
 
-// blockObserver keeps the index in step with a rank's blocks, under its lock.
-type blockObserver Shard
+// drop notes that a rank holds only the first to blocks of a path that it held
+// whole. REQUIRES: the rank's lock.
+func (p *Prefixes) drop(path []uint64, to int, s *Shard) {
+	place := uint64(0)
+	for at := 0; at < len(path); {
+		key := edgeKey{place, path[at]}
+		e, found := p.edges.Load(key)
+		if !found {
+			return
+		}
+		if at+len(e.hashes) > to {
+			// The edge may have been split since it was loaded: then the upper part
+			// is dealt with here and the lower on the next turn.
+			p.edges.Compute(key, func(now *edge, found bool) (*edge, bool) {
+				if !found {
+					return nil, true
+				}
+				e = now
+				return now, now.setDepth(s, max(0, to-at)) == 0
+			})
+		}
+		at += len(e.hashes)
+		place = e.tag
+	}
+}
+
+// split parts an edge after its first at blocks, unless it has changed since.
+func (p *Prefixes) split(key edgeKey, e *edge, at int) {
+	seen := e.holders.Load()
+	upper := &edge{tag: p.tags.Add(1), hashes: e.hashes[:at:at]}
+	lower := &edge{tag: e.tag, hashes: e.hashes[at:]}
+	above, below := make([]PrefixHolder, 0, len(*seen)), make([]PrefixHolder, 0, len(*seen))
+	for _, h := range *seen {
+		above = append(above, PrefixHolder{h.Shard, min(h.Depth, at)})
+		if h.Depth > at {
+			below = append(below, PrefixHolder{h.Shard, h.Depth - at})
+		}
+	}
+	upper.holders.Store(&above)
+	lower.holders.Store(&below)
+	lowerKey := edgeKey{upper.tag, lower.hashes[0]}
+	if len(below) > 0 {
+		p.edges.Store(lowerKey, lower)
+	}
+	done := false
+	p.edges.Compute(key, func(now *edge, found bool) (*edge, bool) {
+		if now == e && e.holders.Load() == seen {
+			done = true
+			return upper, false
+		}
+		return now, !found
+	})
+	if !done {
+		p.edges.Delete(lowerKey)
+	}
+}
+
+// setDepth notes how many blocks of the edge a rank holds, 0 for none, and
+// returns how many ranks hold any. REQUIRES: the lock of the edge's bucket.
+func (e *edge) setDepth(s *Shard, depth int) (holders int) {
+	old := *e.holders.Load()
+	at := slices.IndexFunc(old, func(h PrefixHolder) bool { return h.Shard == s })
+	if at >= 0 && old[at].Depth == depth || at < 0 && depth == 0 {
+		return len(old)
+	}
+	next := make([]PrefixHolder, 0, len(old)+1)
+	for i, h := range old {
+		if i != at {
+			next = append(next, h)
+		}
+	}
+	if depth > 0 {
+		next = append(next, PrefixHolder{s, depth})
+	}
+	e.holders.Store(&next)
+	return len(next)
+}
+
+func commonPrefix(a, b []uint64) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
+
+// pathObserver keeps the index in step with a rank's blocks, under its lock.
+type pathObserver Shard
 
 // PathLive implements lifecycle.PathObserver.
-func (o *blockObserver) PathLive(path []uint64, from int) {
+func (o *pathObserver) PathLive(path []uint64, from int) {
 	s := (*Shard)(o)
-	p := s.env.prefixes.Load()
-	tag := uint64(0)
-	for _, hash := range path[:from] {
-		tag = p.tag(tag, hash)
-	}
-	for _, hash := range path[from:] {
-		s.mu.tags++
-		tag = p.hold(tag, hash, s, s.ordinal<<tagBits|s.mu.tags)
-	}
+	s.env.prefixes.Load().hold(path, from, s)
 }
 
 // PathGone implements lifecycle.PathObserver.
-func (o *blockObserver) PathGone(path []uint64, to int) {
+func (o *pathObserver) PathGone(path []uint64, to int) {
 	s := (*Shard)(o)
-	p := s.env.prefixes.Load()
-	var room [64]uint64
-	parents := append(room[:0], 0)
-	for _, hash := range path[:len(path)-1] {
-		parents = append(parents, p.tag(parents[len(parents)-1], hash))
-	}
-	// The deepest first, so that the sets of holders nest at every moment.
-	for i := len(path) - 1; i >= to; i-- {
-		p.drop(parents[i], path[i], s)
-	}
+	s.env.prefixes.Load().drop(path, to, s)
 }
-
-// tag returns the tag of a node that the caller's rank holds.
-func (p *Prefixes) tag(parent, hash uint64) uint64 {
-	node, _ := p.nodes.Load(prefixKey{parent, hash})
-	return node.tag
-}
-
-// tagBits leaves room for 2^40 blocks a shard and 2^24 shards a pool.
-const tagBits = 40

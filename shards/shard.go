@@ -60,8 +60,6 @@ type Shard struct {
 		rank lifecycle.Rank
 		// dead: the rank was removed; its bookings are gone and no other may come.
 		dead bool
-		// tags numbers the blocks that became live here.
-		tags uint64
 		// last is the prefill load as last published.
 		last lifecycle.Prefill
 	}
@@ -79,7 +77,7 @@ type Shard struct {
 func NewShard(id lifecycle.RankID, env *Env) *Shard {
 	s := &Shard{id: id, ordinal: env.ordinals.Add(1), env: env}
 	if !env.NoPrefixIndex {
-		s.mu.rank = *lifecycle.NewRank((*blockObserver)(s))
+		s.mu.rank = *lifecycle.NewRank((*pathObserver)(s))
 	}
 	return s
 }

@@ -200,20 +200,22 @@ func (l *Look) fillDepths(slots []shards.Slot) {
 		}
 		return
 	}
-	l.levels = prefixes.Holders(l.Request.Blocks, l.levels)
+	l.levels = prefixes.Find(l.Request.Blocks, l.levels)
 	if len(l.levels) == 0 {
 		return
 	}
 	l.depths = append(l.depths[:0], make([]int32, len(l.candidates))...)
 	for i := len(l.levels) - 1; i >= 0; i-- {
-		for _, shard := range l.levels[i].Holders {
-			place := l.World.Table.Slot(shard.ID())
-			if place < 0 || slots[place].Shard != shard {
+		level := &l.levels[i]
+		for _, h := range level.Holders {
+			place := l.World.Table.Slot(h.Shard.ID())
+			if place < 0 || slots[place].Shard != h.Shard {
 				continue
 			}
 			if at := l.indexOf(place); at >= 0 && l.depths[at] == 0 {
-				l.depths[at] = int32(l.levels[i].Depth)
-				l.candidates[at].PotentialBlocks -= int64(l.levels[i].Depth)
+				depth := level.Depth(h)
+				l.depths[at] = int32(depth)
+				l.candidates[at].PotentialBlocks -= int64(depth)
 			}
 		}
 	}
