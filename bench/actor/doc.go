@@ -37,7 +37,7 @@
 //
 // A caller whose context ends does not stand in line to say so: departures have
 // a list of their own, which the actor looks at between any two commands. It waits
-// for the command under way, and for nothing at all if it found the channel full.
+// for the command under way, and for nothing if the channel had no room for it.
 // If the grant raced with it, the booking is taken back.
 //
 // The goroutine ends with Close. As lifecycle calls must work after that, the
@@ -56,14 +56,14 @@
 //
 // # What it costs
 //
-// A call is two hand-overs between goroutines, some 400 ns when the actor is
-// awake and a park and a wake-up more when it is not, and everything that the
-// actor does adds up: with n ranks a selection takes some 15 ns × n of the one
-// goroutine, however many cores there are. A slow selector or hook holds up
-// everybody. The channel's buffer is 1 MiB for each engine.
+// A call is two hand-overs between goroutines, each a channel operation or, if
+// the other side sleeps, a park and a wake-up. All that the actor does is done by
+// one goroutine, however many cores there are: with n ranks a selection costs it
+// some tens of nanoseconds for each. A slow selector or hook holds up everybody.
+// The channel's buffer is 1 MiB for each engine.
 //
 // Jobs with their reply channels, lifecycle messages and the storage of
 // projections are used again; what is allocated for a booking is its record.
 //
-// Its floor is that of package sched, plus sched's public types.
+// Floor: beside package engine, above sched.
 package actor

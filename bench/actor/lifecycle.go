@@ -44,6 +44,8 @@ type op struct {
 func (o *op) run(c *core) {
 	if c.ttlAt != queue.NoDue {
 		c.catchUp() // what is overdue comes before
+	} else {
+		c.depart()
 	}
 	c.e.apply(o)
 	freed := o.freed
