@@ -1,0 +1,557 @@
+package queue
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// caller is a request of the tests below.
+type caller struct {
+	name       string
+	raw        int64
+	cached     int64
+	doNotQueue bool
+	counted    bool // waits, as the host was told
+	class      int
+}
+
+// fakeRules are the rules of a class; a limit below 0 is none.
+type fakeRules struct {
+	canQueue              bool
+	requests, raw, cached int64
+}
+
+func (r *fakeRules) CanQueue() bool { return r.canQueue }
+
+func (r *fakeRules) NeverQueues() (string, bool) {
+	for _, l := range r.limits(Usage{}) {
+		if l.perWorker == 0 {
+			return l.name, true
+		}
+	}
+	return "", false
+}
+
+func (r *fakeRules) LimitReached(requests, raw, cached, workers int64) (string, int64, int64, bool) {
+	for _, l := range r.limits(Usage{requests, raw, cached}) {
+		if l.perWorker >= 0 && l.usage >= l.perWorker*workers {
+			return l.name, l.usage, l.perWorker * workers, true
+		}
+	}
+	return "", 0, 0, false
+}
+
+type fakeLimit struct {
+	name             string
+	perWorker, usage int64
+}
+
+func (r *fakeRules) limits(u Usage) []fakeLimit {
+	return []fakeLimit{{"requests", r.requests, u.Requests}, {"raw-tokens", r.raw, u.Raw}, {"cached-tokens", r.cached, u.Cached}}
+}
+
+// open is a class without threshold, queueing one with; both without limits.
+func open() fakeRules     { return fakeRules{requests: -1, raw: -1, cached: -1} }
+func queueing() fakeRules { return fakeRules{canQueue: true, requests: -1, raw: -1, cached: -1} }
+
+// fakeHost has room for some requests, and writes down what it is told.
+type fakeHost struct {
+	t          *testing.T
+	rules      []fakeRules
+	workers    int64
+	ranks      int
+	overloaded int
+	free       int
+	races      int // how many attempts will lose a race
+	// idleIfExact has the exact look find room where the quick one found none.
+	idleIfExact bool
+	gates       int
+
+	waiting []*caller
+	log     []string
+	line    *Line[*caller]
+}
+
+func newHost(t *testing.T, free int, rules ...fakeRules) *fakeHost {
+	h := &fakeHost{t: t, rules: rules, workers: 2, ranks: 2, free: free}
+	specs := make([]ClassSpec, len(rules))
+	for i := range specs {
+		specs[i].Quantum = 10
+	}
+	h.line = NewLine(specs, Host[*caller](h))
+	return h
+}
+
+func (h *fakeHost) Now() int64            { return 0 }
+func (h *fakeHost) Rules(class int) Rules { return &h.rules[class] }
+func (h *fakeHost) Workers() int64        { return h.workers }
+
+func (h *fakeHost) Gate(class int, _ *caller, exact bool) Gate {
+	h.gates++
+	g := Gate{Eligible: h.ranks, Overloaded: h.overloaded, RetestAt: NoDue}
+	full := h.free <= 0 && (!exact || !h.idleIfExact)
+	g.MustWait = h.ranks > 0 && h.rules[class].canQueue && (full || g.AllOverloaded())
+	if exact && h.idleIfExact {
+		h.free, h.idleIfExact = 1, false
+	}
+	return g
+}
+
+func (h *fakeHost) Usage(class int) (u Usage) {
+	for _, c := range h.waiting {
+		if c.class == class {
+			u.Requests++
+			u.Raw += c.raw
+			u.Cached += c.cached
+		}
+	}
+	return u
+}
+
+func (h *fakeHost) DoNotQueue(c *caller) bool { return c.doNotQueue }
+
+func (h *fakeHost) Prepare(class int, c *caller) Verdict {
+	if h.races > 0 {
+		h.races--
+		return LostRace
+	}
+	if h.rules[class].canQueue && h.free <= 0 {
+		h.t.Errorf("%s is to be booked where there is no room", c.name)
+	}
+	h.free--
+	return Settled
+}
+
+func (h *fakeHost) Settle(c *caller) {
+	h.gone(c)
+	h.log = append(h.log, c.name+" in")
+}
+
+func (h *fakeHost) gone(c *caller) {
+	h.waiting = slices.DeleteFunc(h.waiting, func(o *caller) bool { return o == c })
+}
+
+func (h *fakeHost) Refuse(class int, c *caller, why Refusal, limit string, usage, bound int64) {
+	text := [...]string{RefusedFull: "full", RefusedToQueue: "would queue", RefusedOverloaded: "overloaded"}[why]
+	if why == RefusedFull {
+		text = fmt.Sprintf("full, %s %d of %d", limit, usage, bound)
+	}
+	h.log = append(h.log, fmt.Sprintf("%s refused: %s", c.name, text))
+}
+
+func (h *fakeHost) Stays(class int, c *caller) {
+	c.counted, c.class = true, class
+	h.waiting = append(h.waiting, c)
+	h.log = append(h.log, c.name+" stays")
+}
+
+// told returns what the host was told since it was last asked.
+func (h *fakeHost) told() string {
+	s := strings.Join(h.log, "; ")
+	h.log = nil
+	return s
+}
+
+func entryOf(c *caller, seq uint64) *Entry[*caller] {
+	return &Entry[*caller]{
+		Value: c, Seq: seq, Arrival: int64(seq), Due: NoDue, Cost: max(1, c.raw-c.cached), Raw: c.raw, Cached: c.cached,
+	}
+}
+
+// arrive brings an arrival once, with a budget of plenty.
+func (h *fakeHost) arrive(class int, seq uint64, c *caller) Status {
+	h.t.Helper()
+	budget := 100
+	status := h.line.Arrive(class, entryOf(c, seq), &budget)
+	h.check()
+	return status
+}
+
+func (h *fakeHost) check() {
+	h.t.Helper()
+	if err := h.line.Check(); err != nil {
+		h.t.Fatal(err)
+	}
+	if h.line.Len() != len(h.waiting) {
+		h.t.Fatalf("%d are queued, the host was told of %d", h.line.Len(), len(h.waiting))
+	}
+}
+
+// expect brings an arrival that is to be decided at once, and compares what the
+// host is told.
+func (h *fakeHost) expect(class int, seq uint64, c *caller, want string) {
+	h.t.Helper()
+	if status := h.arrive(class, seq, c); status != Done {
+		h.t.Fatalf("%s: status %d", c.name, status)
+	}
+	if got := h.told(); got != want {
+		h.t.Fatalf("%s: told %q, want %q", c.name, got, want)
+	}
+}
+
+func TestDirectAdmission(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, 2, queueing(), open())
+	h.expect(0, 1, &caller{name: "a", raw: 50}, "a in")
+	h.expect(1, 2, &caller{name: "b"}, "b in")
+	if h.free != 0 {
+		t.Fatalf("%d left free", h.free)
+	}
+	// Without a threshold nobody waits; and rounds know nothing of any of them.
+	h.expect(1, 3, &caller{name: "c", raw: 50}, "c in")
+	if got := roundOf(h.line.Queue); got != "A0 B0" {
+		t.Fatalf("the round is %q", got)
+	}
+}
+
+func TestNoRankMeansNoWait(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, 1, queueing())
+	h.ranks = 0
+	h.expect(0, 1, &caller{name: "a"}, "a in") // to be told by the host that there is none
+}
+
+func TestFreedCapacityGoesToWhoseTurnItIs(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, 0, queueing(), open())
+	h.expect(0, 1, &caller{name: "a"}, "a stays")
+	h.expect(0, 2, &caller{name: "b"}, "b stays")
+	// Something is freed and the hint is in; then somebody comes.
+	h.free = 1
+	h.line.UnblockAll()
+	h.expect(0, 3, &caller{name: "c"}, "a in; c stays")
+	// There is a backlog: even who need not wait stands in line, and is served.
+	h.expect(1, 4, &caller{name: "d"}, "d in")
+	// With room for all, those before go first.
+	h.free = 3
+	h.line.UnblockAll()
+	h.expect(0, 5, &caller{name: "e"}, "b in; c in; e in")
+	if h.line.Len() != 0 {
+		t.Fatalf("%d wait", h.line.Len())
+	}
+}
+
+// An arrival of another class does not overtake whose turn it is either.
+func TestArrivalTakesItsTurnAmongTheClasses(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, 0, queueing(), queueing())
+	h.expect(0, 1, &caller{name: "a", raw: 5}, "a stays")
+	h.free = 1
+	h.line.UnblockAll()
+	h.expect(1, 2, &caller{name: "b", raw: 5}, "a in; b stays")
+}
+
+func TestServe(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, 0, queueing())
+	for i, name := range []string{"a", "b", "c"} {
+		h.expect(0, uint64(i+1), &caller{name: name}, name+" stays")
+	}
+	h.free = 2
+	budget := 10
+	if status := h.line.Serve(&budget); status != Done || h.told() != "" {
+		t.Fatal("served before anything was tested again")
+	}
+	h.line.UnblockAll()
+	if status := h.line.Serve(&budget); status != Done || h.told() != "a in; b in" || budget != 8 {
+		t.Fatalf("status %d, budget %d", status, budget)
+	}
+	h.check()
+}
+
+func TestServeKeepsItsBudget(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, 0, queueing())
+	for i, name := range []string{"a", "b", "c"} {
+		h.expect(0, uint64(i+1), &caller{name: name}, name+" stays")
+	}
+	h.free = 3
+	h.line.UnblockAll()
+	budget := 2
+	if status := h.line.Serve(&budget); status != Exhausted || h.told() != "a in; b in" || budget != 0 {
+		t.Fatalf("status %d, budget %d", status, budget)
+	}
+	// A lost race costs one as well, and serves nobody.
+	h.races, budget = 1, 2
+	round := roundOf(h.line.Queue)
+	if status := h.line.Serve(&budget); status != Again || h.told() != "" || budget != 1 {
+		t.Fatalf("status %d, budget %d", status, budget)
+	}
+	if got := roundOf(h.line.Queue); got != round || h.line.Len() != 1 {
+		t.Fatalf("the lost race left a trace: %q, %d wait", got, h.line.Len())
+	}
+	if status := h.line.Serve(&budget); status != Done || h.told() != "c in" {
+		t.Fatalf("status %d", status)
+	}
+}
+
+func TestNeverQueueClass(t *testing.T) {
+	t.Parallel()
+	never := func(limit string) fakeRules {
+		r := queueing()
+		r.requests, r.raw, r.cached = 5, 5, 5
+		switch limit {
+		case "raw-tokens":
+			r.raw, r.cached = 0, 0 // the first that is 0 is named
+		case "cached-tokens":
+			r.cached = 0
+		default:
+			r.requests = 0
+		}
+		return r
+	}
+	for _, limit := range []string{"requests", "raw-tokens", "cached-tokens"} {
+		t.Run(limit, func(t *testing.T) {
+			t.Parallel()
+			withoutThreshold := never(limit)
+			withoutThreshold.canQueue = false
+			h := newHost(t, 0, never(limit), queueing(), withoutThreshold)
+			h.expect(0, 1, &caller{name: "a"}, fmt.Sprintf("a refused: full, %s 0 of 0", limit))
+			h.expect(2, 2, &caller{name: "b"}, "b in") // never waits, never refused
+			// Others wait: that is no reason to refuse it, nor to let it stand in line.
+			h.free = 0
+			h.expect(1, 3, &caller{name: "c"}, "c stays")
+			h.free = 1
+			h.expect(0, 4, &caller{name: "d"}, "d in")
+			// A backlog of its own, as a change of profile may leave, is one.
+			left := &caller{name: "left", raw: 7, cached: 3}
+			h.line.Add(0, entryOf(left, 5))
+			h.Stays(0, left)
+			h.told()
+			h.free = 1
+			usage := map[string]int64{"requests": 1, "raw-tokens": 7, "cached-tokens": 3}[limit]
+			h.expect(0, 6, &caller{name: "e"}, fmt.Sprintf("e refused: full, %s %d of 0", limit, usage))
+		})
+	}
+}
+
+func TestLimitsAreForWhoWouldRemain(t *testing.T) {
+	t.Parallel()
+	rules := queueing()
+	rules.requests = 1 // of 2 workers: 2
+	h := newHost(t, 0, rules, queueing())
+	h.expect(0, 1, &caller{name: "a"}, "a stays")
+	h.expect(0, 2, &caller{name: "b"}, "b stays")
+	h.expect(0, 3, &caller{name: "c"}, "c refused: full, requests 2 of 2")
+	h.expect(1, 4, &caller{name: "d"}, "d stays") // the limits are each class's own
+	// It would be full, but then it is not: what runs makes room first.
+	h.free = 1
+	h.line.UnblockAll()
+	h.expect(0, 5, &caller{name: "e"}, "a in; e stays")
+	// Full, but the arrival itself can run.
+	h.free = 4
+	h.line.UnblockAll()
+	h.expect(0, 6, &caller{name: "f"}, "b in; e in; f in; d in")
+}
+
+func TestWhoeverCrossesALimitIsAccepted(t *testing.T) {
+	t.Parallel()
+	raw, cached := queueing(), queueing()
+	raw.raw, cached.cached = 50, 50 // of 2 workers: 100
+	h := newHost(t, 0, raw, cached)
+	h.expect(0, 1, &caller{name: "a", raw: 99}, "a stays")
+	h.expect(0, 2, &caller{name: "b", raw: 500}, "b stays")
+	h.expect(0, 3, &caller{name: "c"}, "c refused: full, raw-tokens 599 of 100")
+	h.expect(1, 4, &caller{name: "d", raw: 100, cached: 99}, "d stays")
+	h.expect(1, 5, &caller{name: "e", raw: 100, cached: 1}, "e stays")
+	h.expect(1, 6, &caller{name: "f", raw: 100}, "f refused: full, cached-tokens 100 of 100")
+	// Fewer workers evict nobody.
+	h.workers = 1
+	budget := 10
+	if status := h.line.Serve(&budget); status != Done || h.line.Len() != 4 {
+		t.Fatalf("status %d, %d wait", status, h.line.Len())
+	}
+}
+
+func TestLimitsInTheirOrder(t *testing.T) {
+	t.Parallel()
+	rules := fakeRules{canQueue: true, requests: 1, raw: 1, cached: 1}
+	h := newHost(t, 0, rules)
+	h.workers = 1
+	h.expect(0, 1, &caller{name: "a", raw: 9, cached: 9}, "a stays")
+	h.expect(0, 2, &caller{name: "b"}, "b refused: full, requests 1 of 1")
+	h.rules[0].requests = 2
+	h.expect(0, 3, &caller{name: "c"}, "c refused: full, raw-tokens 9 of 1")
+	h.rules[0].raw = 10
+	h.expect(0, 4, &caller{name: "d"}, "d refused: full, cached-tokens 9 of 1")
+}
+
+func TestWouldQueueLeavesNoTrace(t *testing.T) {
+	t.Parallel()
+	rules := queueing()
+	rules.requests = 1
+	h := newHost(t, 0, rules)
+	h.workers = 1
+	h.expect(0, 1, &caller{name: "a", doNotQueue: true}, "a refused: would queue")
+	if h.line.Len() != 0 || len(h.waiting) != 0 {
+		t.Fatal("it left a trace")
+	}
+	h.expect(0, 2, &caller{name: "b"}, "b stays")
+	// The limits come first.
+	h.expect(0, 3, &caller{name: "c", doNotQueue: true}, "c refused: full, requests 1 of 1")
+	h.free = 2
+	h.line.UnblockAll()
+	h.expect(0, 4, &caller{name: "d", doNotQueue: true}, "b in; d in")
+}
+
+func TestAllOverloaded(t *testing.T) {
+	t.Parallel()
+	never := queueing()
+	never.requests = 0
+	h := newHost(t, 0, queueing(), never, open())
+	h.expect(0, 1, &caller{name: "waits"}, "waits stays")
+	h.overloaded = 2
+	for class, name := range []string{"a", "b", "c"} {
+		h.expect(class, uint64(class+2), &caller{name: name, doNotQueue: true}, name+" refused: overloaded")
+	}
+	// Who waits goes on waiting.
+	h.line.UnblockAll()
+	budget := 10
+	if h.line.Serve(&budget); h.line.Len() != 1 || h.told() != "" {
+		t.Fatal("overload drove somebody out")
+	}
+	// One that is not suffices.
+	h.overloaded, h.free = 1, 1
+	h.line.UnblockAll()
+	h.expect(0, 9, &caller{name: "d"}, "waits in; d stays")
+}
+
+func TestLostRaceLeavesNoTrace(t *testing.T) {
+	t.Parallel()
+	t.Run("of a direct admission", func(t *testing.T) {
+		t.Parallel()
+		h := newHost(t, 1, queueing())
+		h.races = 1
+		if status := h.arrive(0, 1, &caller{name: "a"}); status != Again || h.told() != "" || h.line.Len() != 0 {
+			t.Fatalf("status %d", status)
+		}
+		h.expect(0, 1, &caller{name: "a"}, "a in")
+	})
+	t.Run("in line", func(t *testing.T) {
+		t.Parallel()
+		h := newHost(t, 0, queueing())
+		h.expect(0, 1, &caller{name: "a"}, "a stays")
+		h.free, h.races = 2, 1
+		h.line.UnblockAll()
+		if status := h.arrive(0, 2, &caller{name: "b"}); status != Again || h.told() != "" || h.line.Len() != 1 {
+			t.Fatalf("status %d", status)
+		}
+		h.expect(0, 2, &caller{name: "b"}, "a in; b in")
+	})
+	t.Run("again and again, until the budget is used up", func(t *testing.T) {
+		t.Parallel()
+		h := newHost(t, 1, queueing())
+		h.races = 100
+		budget, calls := 5, 0
+		e := entryOf(&caller{name: "a"}, 1)
+		status := Again
+		for ; status == Again; calls++ {
+			status = h.line.Arrive(0, e, &budget)
+		}
+		if status != Exhausted || budget != 0 || calls != 5 || h.line.Len() != 0 || e.Queued() {
+			t.Fatalf("status %d, budget %d after %d calls", status, budget, calls)
+		}
+	})
+}
+
+func TestUsedUpBudgetLeavesNoTrace(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, 0, queueing(), queueing())
+	for i, name := range []string{"a", "b", "c"} {
+		h.expect(0, uint64(i+1), &caller{name: name}, name+" stays")
+	}
+	h.free = 5
+	h.line.UnblockAll()
+	budget := 2
+	e := entryOf(&caller{name: "d"}, 4)
+	// Others were served, as they would have been without it.
+	if status := h.line.Arrive(1, e, &budget); status != Exhausted || h.told() != "a in; b in" || e.Queued() {
+		t.Fatalf("status %d", status)
+	}
+	h.check()
+	if got := h.line.Deficit(1); got != 0 {
+		t.Fatalf("it left a deficit of %d", got)
+	}
+	budget = 10
+	if status := h.line.Arrive(1, e, &budget); status != Done || h.told() != "c in; d in" {
+		t.Fatalf("status %d", status)
+	}
+}
+
+// Served with the last of the budget: it is decided, whoever else has to wait
+// for the next epoch.
+func TestServedWithTheLastOfTheBudget(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, 0, queueing())
+	h.expect(0, 1, &caller{name: "a"}, "a stays")
+	h.free = 5
+	h.line.UnblockAll()
+	budget := 1
+	e := entryOf(&caller{name: "b"}, 2)
+	e.Priority = 1
+	if status := h.line.Arrive(0, e, &budget); status != Done || h.told() != "b in" || h.line.Len() != 1 {
+		t.Fatalf("status %d, %d wait", status, h.line.Len())
+	}
+}
+
+// A refusal must have been right at one instant: if the exact look finds room,
+// nobody is refused.
+func TestRefusalIsLookedAtTwice(t *testing.T) {
+	t.Parallel()
+	limited, never := queueing(), queueing()
+	limited.requests, never.requests = 1, 0
+	for _, test := range []struct {
+		name  string
+		rules fakeRules
+		c     caller
+	}{
+		{"queue full", limited, caller{name: "x"}},
+		{"would queue", queueing(), caller{name: "x", doNotQueue: true}},
+		{"never queues", never, caller{name: "x"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t, 0, test.rules)
+			backlog := ""
+			if test.name == "queue full" {
+				h.expect(0, 1, &caller{name: "a"}, "a stays")
+				h.expect(0, 2, &caller{name: "b"}, "b stays")
+				backlog = "a in; "
+				h.workers = 1
+				h.rules[0].requests = 2
+			}
+			h.idleIfExact = true
+			waiting := h.line.Len()
+			if status := h.arrive(0, 3, &test.c); status != Again || h.told() != "" || h.line.Len() != waiting {
+				t.Fatalf("status %d", status)
+			}
+			// Brought again it finds the room, or those before it do.
+			want := "x in"
+			if backlog != "" {
+				want = backlog + "x stays"
+			}
+			h.expect(0, 3, &test.c, want)
+		})
+	}
+}
+
+func TestResetStartsAnew(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, 0, queueing())
+	h.expect(0, 1, &caller{name: "a"}, "a stays")
+	e := h.line.All()[0]
+	h.line.Remove(e)
+	h.line.Reset(quanta(5, 7))
+	h.rules = []fakeRules{queueing(), queueing()}
+	h.line.Add(1, e)
+	if h.line.Pending(1) != 1 || h.line.Pending(0) != 0 || roundOf(h.line.Queue) != "A0 B0" {
+		t.Fatalf("the round is %q", roundOf(h.line.Queue))
+	}
+	h.free = 1
+	budget := 1
+	if status := h.line.Serve(&budget); status != Done || h.told() != "a in" {
+		t.Fatalf("status %d", status)
+	}
+}
