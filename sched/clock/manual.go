@@ -52,7 +52,9 @@ func (m *Manual) Advance(d time.Duration) {
 	for {
 		m.mu.Lock()
 		if len(m.mu.timers) == 0 || m.mu.timers[0].at.After(end) {
-			m.mu.now = end
+			if end.After(m.mu.now) { // a timer may have advanced it further
+				m.mu.now = end
+			}
 			m.mu.Unlock()
 			return
 		}
