@@ -39,7 +39,11 @@ func (l *line) Prepare(class int, j *job) queue.Verdict {
 	if _, limitIsZero := l.world.Profile.Class(class).NeverQueues(); limitIsZero {
 		never = true
 	}
-	l.looks.Take(l.world, &j.request, class, pool.At(l.now))
+	if l.races == 0 {
+		l.looks.Take(l.world, &j.request, class, pool.At(l.now))
+	} else {
+		l.looks.TakeAll(l.world, &j.request, class, pool.At(l.now))
+	}
 	if l.looks.MustWait() {
 		return queue.LostRace
 	}
@@ -96,7 +100,7 @@ func (l *line) Refuse(class int, j *job, why queue.Refusal, limit string, usage,
 	name := l.world.Profile.Class(class).Name
 	switch why {
 	case queue.RefusedOverloaded:
-		l.looks.Take(l.world, &j.request, class, pool.At(l.now))
+		l.looks.TakeAll(l.world, &j.request, class, pool.At(l.now))
 		if _, failed := l.looks.Choose(l.s.rand); failed != nil {
 			l.refuse(j, FailureError(j.id, failed))
 		}

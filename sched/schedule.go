@@ -176,7 +176,11 @@ func (s *Scheduler) fast(j *job) (outcome, Placement, error) {
 				}
 			}
 		}
-		l.Take(w, &j.request, class, pool.Lazily(s.env.Now))
+		if at := pool.Lazily(s.env.Now); races == 0 {
+			l.Take(w, &j.request, class, at)
+		} else {
+			l.TakeAll(w, &j.request, class, at)
+		}
 		mustWait := l.MustWait()
 		switch {
 		case l.AllOverloaded():

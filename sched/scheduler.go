@@ -110,7 +110,8 @@ func New(config Config, opts ...Option) (*Scheduler, error) {
 	s.line.s = s
 	s.counters.admitted, s.counters.queries = xsync.NewCounter(), xsync.NewCounter()
 	s.jobs.New = func() any { return newJob() }
-	s.looks.New = func() any { return new(pool.Look) }
+	s.looks.New = func() any { return &pool.Look{Rand: s.rand} }
+	s.line.gates.Rand, s.line.looks.Rand = s.rand, s.rand
 	if profile.CanQueue() {
 		s.env.EnableHints()
 	}
@@ -151,8 +152,12 @@ func (s *Scheduler) freed() {
 func (s *Scheduler) change(edit func(*pool.World) (gone []*shards.Shard, err error)) error {
 	s.edit.Lock()
 	next := *s.world.Load()
+	before := next.Table
 	gone, err := edit(&next)
 	if err == nil {
+		if next.Table != before {
+			next.Index = next.Table.Reindex(next.Index, pool.IndexWeights(s.params))
+		}
 		if next.Profile.CanQueue() {
 			s.env.EnableHints()
 		}
@@ -163,6 +168,9 @@ func (s *Scheduler) change(edit func(*pool.World) (gone []*shards.Shard, err err
 		perturb.Point()
 		for _, shard := range gone {
 			s.dropRank(shard)
+		}
+		if next.Table != before {
+			next.Table.Shown(next.Index)
 		}
 	}
 	s.edit.Unlock()

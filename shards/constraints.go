@@ -69,8 +69,8 @@ func (c *Constraints) PinAllowed() bool {
 	return !c.Pinned || c.Allowed == nil || slices.Contains(c.Allowed, c.Pin.Worker)
 }
 
-// unconstrained reports whether every available rank will do.
-func (c *Constraints) unconstrained() bool {
+// Unconstrained reports whether every available rank will do.
+func (c *Constraints) Unconstrained() bool {
 	return !c.Pinned && c.Allowed == nil && len(c.Excluded) == 0 && len(c.RequiredTaints) == 0
 }
 
@@ -114,7 +114,7 @@ func (t *Table) AppendEligible(dst []int32, c *Constraints) []int32 {
 		if check := t.CheckRank(c, c.Pin); check == Eligible || check == Overloaded {
 			dst = append(dst, int32(t.Slot(c.Pin)))
 		}
-	case c.unconstrained():
+	case c.Unconstrained():
 		for i := range t.slots {
 			if t.slots[i].Available {
 				dst = append(dst, int32(i))
@@ -150,7 +150,7 @@ func (t *Table) appendRange(dst []int32, c *Constraints, from, to int) []int32 {
 // Key is equal for constraints that mean the same, whatever the order of their
 // lists, and empty for none.
 func (c *Constraints) Key() string {
-	if c.unconstrained() {
+	if c.Unconstrained() {
 		return ""
 	}
 	var key []byte

@@ -51,7 +51,14 @@ type edge struct {
 	hashes []uint64
 	// holders is written under the lock of the edge's bucket and read by all. An
 	// edge that was split is no longer in the map and keeps the holders it had.
-	holders atomic.Pointer[[]PrefixHolder]
+	holders atomic.Pointer[holderSet]
+}
+
+// holderSet is one state of an edge's holders.
+type holderSet struct {
+	list []PrefixHolder
+	// whole counts those that hold the edge to its end.
+	whole int
 }
 
 // PrefixHolder is a rank that holds the first Depth blocks of an edge.
@@ -66,7 +73,12 @@ type PrefixLevel struct {
 	// prompt's blocks lie on it.
 	Above, Matched int
 	Holders        []PrefixHolder
+	whole          int
 }
+
+// HeldByAll reports whether so many ranks hold all that is matched: with the
+// number of ranks in the pool, whether all do. While ranks come and go it may err.
+func (l *PrefixLevel) HeldByAll(ranks int) bool { return l.whole == ranks }
 
 // Depth returns how many leading blocks of the prompt a holder has, if no deeper
 // level lists it.
@@ -88,7 +100,8 @@ func (p *Prefixes) Find(blocks []uint64, scratch []PrefixLevel) []PrefixLevel {
 			break
 		}
 		matched := commonPrefix(e.hashes, blocks[at:])
-		levels = append(levels, PrefixLevel{Above: at, Matched: matched, Holders: *e.holders.Load()})
+		set := e.holders.Load()
+		levels = append(levels, PrefixLevel{Above: at, Matched: matched, Holders: set.list, whole: set.whole})
 		if matched < len(e.hashes) {
 			break
 		}
@@ -120,7 +133,7 @@ func (p *Prefixes) hold(path []uint64, from int, s *Shard) {
 		e, _ := p.edges.Compute(key, func(e *edge, found bool) (*edge, bool) {
 			if !found {
 				e = &edge{tag: p.tags.Add(1), hashes: slices.Clone(rest)}
-				e.holders.Store(&[]PrefixHolder{{s, len(rest)}})
+				e.holders.Store(&holderSet{[]PrefixHolder{{s, len(rest)}}, 1})
 				return e, false
 			}
 			matched := commonPrefix(e.hashes, rest)
@@ -171,17 +184,18 @@ func (p *Prefixes) split(key edgeKey, e *edge, at int) {
 	seen := e.holders.Load()
 	upper := &edge{tag: p.tags.Add(1), hashes: e.hashes[:at:at]}
 	lower := &edge{tag: e.tag, hashes: e.hashes[at:]}
-	above, below := make([]PrefixHolder, 0, len(*seen)), make([]PrefixHolder, 0, len(*seen))
-	for _, h := range *seen {
-		above = append(above, PrefixHolder{h.Shard, min(h.Depth, at)})
+	var above, below holderSet
+	above.list = make([]PrefixHolder, 0, len(seen.list))
+	for _, h := range seen.list {
+		above.add(PrefixHolder{h.Shard, min(h.Depth, at)}, at)
 		if h.Depth > at {
-			below = append(below, PrefixHolder{h.Shard, h.Depth - at})
+			below.add(PrefixHolder{h.Shard, h.Depth - at}, len(lower.hashes))
 		}
 	}
 	upper.holders.Store(&above)
 	lower.holders.Store(&below)
 	lowerKey := edgeKey{upper.tag, lower.hashes[0]}
-	if len(below) > 0 {
+	if len(below.list) > 0 {
 		p.edges.Store(lowerKey, lower)
 	}
 	done := false
@@ -200,22 +214,29 @@ func (p *Prefixes) split(key edgeKey, e *edge, at int) {
 // setDepth notes how many blocks of the edge a rank holds, 0 for none, and
 // returns how many ranks hold any. REQUIRES: the lock of the edge's bucket.
 func (e *edge) setDepth(s *Shard, depth int) (holders int) {
-	old := *e.holders.Load()
+	old := e.holders.Load().list
 	at := slices.IndexFunc(old, func(h PrefixHolder) bool { return h.Shard == s })
 	if at >= 0 && old[at].Depth == depth || at < 0 && depth == 0 {
 		return len(old)
 	}
-	next := make([]PrefixHolder, 0, len(old)+1)
+	next := holderSet{list: make([]PrefixHolder, 0, len(old)+1)}
 	for i, h := range old {
 		if i != at {
-			next = append(next, h)
+			next.add(h, len(e.hashes))
 		}
 	}
 	if depth > 0 {
-		next = append(next, PrefixHolder{s, depth})
+		next.add(PrefixHolder{s, depth}, len(e.hashes))
 	}
 	e.holders.Store(&next)
-	return len(next)
+	return len(next.list)
+}
+
+func (set *holderSet) add(h PrefixHolder, length int) {
+	set.list = append(set.list, h)
+	if h.Depth == length {
+		set.whole++
+	}
 }
 
 func commonPrefix(a, b []uint64) int {

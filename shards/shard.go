@@ -62,6 +62,8 @@ type Shard struct {
 		dead bool
 		// last is the prefill load as last published.
 		last lifecycle.Prefill
+		// place is where the rank stands in the load index, if it does.
+		place place
 	}
 	// hint is set under mu, cleared by the holder of the turn.
 	hint capacity.Mark
@@ -220,6 +222,9 @@ func (s *Shard) TransferLocked(b *lifecycle.Booking, to *Shard, tokens int64) {
 // KillLocked marks the rank as removed. Its bookings must be released.
 func (s *Shard) KillLocked() {
 	s.mu.dead = true
+	if x := s.mu.place.index; x != nil {
+		x.give(s)
+	}
 	if ring := s.env.ring.Load(); ring != nil {
 		ring.Forget(s)
 	}
@@ -235,6 +240,9 @@ func (s *Shard) CheckLocked() error { return s.mu.rank.Check() }
 func (s *Shard) publishLocked() {
 	load := s.mu.rank.Load()
 	s.published.write(&load)
+	if x := s.mu.place.index; x != nil {
+		x.update(s)
+	}
 	perturb.Point()
 	before, after := &s.mu.last, &load.Prefill
 	freed := after.Sum < before.Sum || (before.HasAnchor &&

@@ -32,6 +32,9 @@ type Table struct {
 	draining   map[uint64]struct{} // ids of workers in the table
 	overloaded map[uint64]struct{}
 	available  map[uint64]struct{} // nil means all
+
+	// What the flags of the slots come to.
+	eligible, eligibleOverloaded int
 }
 
 // NewTable returns a table without workers.
@@ -39,6 +42,10 @@ func NewTable() *Table { return &Table{} }
 
 // Slots returns the ranks in worker/rank order. They must not be changed.
 func (t *Table) Slots() []Slot { return t.slots }
+
+// Eligible returns how many ranks an unconstrained request may have, overload
+// aside, and how many of those are overloaded.
+func (t *Table) Eligible() (ranks, overloaded int) { return t.eligible, t.eligibleOverloaded }
 
 // Workers returns the workers by id. They must not be changed.
 func (t *Table) Workers() []*Worker { return t.workers }
@@ -227,6 +234,7 @@ func (t *Table) rebuild(workers map[uint64]*Worker, newShard func(lifecycle.Rank
 // yet; its slots may be another table's.
 func (t *Table) flagged() *Table {
 	t.slots = slices.Clone(t.slots)
+	t.eligible, t.eligibleOverloaded = 0, 0
 	for i := range t.slots {
 		id := t.slots[i].Worker.ID
 		_, draining := t.draining[id]
@@ -234,6 +242,12 @@ func (t *Table) flagged() *Table {
 		_, overloaded := t.overloaded[id]
 		t.slots[i].Available = !draining && (t.available == nil || listed)
 		t.slots[i].Overloaded = overloaded
+		if t.slots[i].Available {
+			t.eligible++
+			if overloaded {
+				t.eligibleOverloaded++
+			}
+		}
 	}
 	return t
 }

@@ -66,6 +66,14 @@ func (l *Look) Choose(rnd selector.Rand) (Choice, *Failure) {
 	if err != nil {
 		return Choice{}, selectorFailure(err)
 	}
+	if l.indexed {
+		if pick.Cost > l.others {
+			// The ranks found have become dearer since than others may be.
+			l.TakeAll(l.World, r, l.Class, l.Instant)
+			return l.Choose(rnd)
+		}
+		pick.RunnerUp = min(pick.RunnerUp, l.others)
+	}
 	return Choice{Candidate: pick.Index, pick: pick}, nil
 }
 
@@ -103,7 +111,9 @@ func (l *Look) BuiltinSelector() bool { return selector.Builtin(l.World.Selector
 // REQUIRES: the lock of the chosen rank.
 func (l *Look) StandsLocked(c Choice, load *lifecycle.Load) bool {
 	shard := l.Slot(c.Candidate).Shard
-	if c.Forced || shard.Version() == l.candidates[c.Candidate].Version {
+	// That a prefix is live on all ranks was not looked up for each of them.
+	surmised := l.indexed && l.common > 0
+	if c.Forced || !surmised && shard.Version() == l.candidates[c.Candidate].Version {
 		return true
 	}
 	if !l.BuiltinSelector() {

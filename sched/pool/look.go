@@ -20,6 +20,9 @@ type Look struct {
 	Instant Instant
 	// Own is room for a request that lives only as long as the look.
 	Own Request
+	// Rand breaks ties in the load index, which is not used without it. It
+	// outlives Reset.
+	Rand selector.Rand
 
 	// Eligible counts the eligible ranks, overload aside; Overloaded those that
 	// are overloaded, Busy those of the others that are busy for the class.
@@ -35,6 +38,14 @@ type Look struct {
 	levels     []shards.PrefixLevel
 	input      selector.Input
 	locked     bool // between LockEligible and UnlockEligible
+
+	// indexed: the candidates are only those that can be the choice, see
+	// takeIndexed; others has the least cost that any other rank can have.
+	indexed bool
+	others  float64
+	// common is the number of leading blocks that were taken to be live on every
+	// rank.
+	common int
 }
 
 // maxKept bounds the scratch space that outlives a look at an unusually large
@@ -44,7 +55,7 @@ const maxKept = 1 << 14
 // Reset prepares for another look and gives oversized scratch back.
 func (l *Look) Reset() {
 	if cap(l.candidates) > maxKept {
-		*l = Look{}
+		*l = Look{Rand: l.Rand}
 		return
 	}
 	l.World, l.Request, l.Instant, l.Own = nil, nil, Instant{}, Request{}
@@ -52,9 +63,18 @@ func (l *Look) Reset() {
 	l.input.Candidates, l.input.Rand = nil, nil
 }
 
-// Take looks at the ranks. The class decides what is busy; for an advisory
-// selection, which waits for nothing, give −1.
+// Take looks at the ranks, by way of the load index where that can tell. The
+// class decides what is busy; for an advisory selection, which waits for nothing,
+// give −1.
 func (l *Look) Take(w *World, r *Request, class int, at Instant) {
+	if w.Index == nil || !l.takeIndexed(w, r, class, at) {
+		l.TakeAll(w, r, class, at)
+	}
+}
+
+// TakeAll looks at every rank.
+func (l *Look) TakeAll(w *World, r *Request, class int, at Instant) {
+	l.indexed, l.common = false, 0
 	l.World, l.Request, l.Class, l.Instant = w, r, class, at
 	l.slots = w.Table.AppendEligible(l.slots[:0], &r.Constraints)
 	l.Eligible, l.Overloaded, l.Busy = len(l.slots), 0, 0
@@ -62,33 +82,40 @@ func (l *Look) Take(w *World, r *Request, class int, at Instant) {
 	slots := w.Table.Slots()
 	for _, place := range l.slots {
 		slot := &slots[place]
-		view := slot.Shard.View()
-		l.versions = append(l.versions, view.Version)
 		if slot.Overloaded {
 			l.Overloaded++
+			l.versions = append(l.versions, slot.Shard.Version())
 			continue
 		}
-		active := l.Instant.Active(&view.Prefill)
-		busy := class >= 0 && active > w.BusyAbove(class, slot)
-		if busy {
-			l.Busy++
-		}
-		l.places = append(l.places, place)
-		l.busy = append(l.busy, busy)
-		l.candidates = append(l.candidates, selector.Candidate{
-			Rank:            slot.Shard.ID(),
-			ActivePrefill:   active,
-			ActiveBlocks:    view.Blocks,
-			Requests:        view.Requests,
-			PotentialBlocks: view.Blocks + int64(len(r.Blocks)),
-			Version:         view.Version,
-		})
-		if len(r.Taints) > 0 {
-			l.candidates[len(l.candidates)-1].TaintWeight = r.taintWeight(slot.Worker)
-		}
+		l.versions = append(l.versions, l.see(place, slot))
 	}
 	l.fillOverlaps()
 	l.fillDepths(slots)
+}
+
+// see adds a rank to the candidates and returns its version.
+func (l *Look) see(place int32, slot *shards.Slot) uint64 {
+	r := l.Request
+	view := slot.Shard.View()
+	active := l.Instant.Active(&view.Prefill)
+	busy := l.Class >= 0 && active > l.World.BusyAbove(l.Class, slot)
+	if busy {
+		l.Busy++
+	}
+	l.places = append(l.places, place)
+	l.busy = append(l.busy, busy)
+	l.candidates = append(l.candidates, selector.Candidate{
+		Rank:            slot.Shard.ID(),
+		ActivePrefill:   active,
+		ActiveBlocks:    view.Blocks,
+		Requests:        view.Requests,
+		PotentialBlocks: view.Blocks + int64(len(r.Blocks)),
+		Version:         view.Version,
+	})
+	if len(r.Taints) > 0 {
+		l.candidates[len(l.candidates)-1].TaintWeight = r.taintWeight(slot.Worker)
+	}
+	return view.Version
 }
 
 // MustWait reports whether the request cannot run now.
@@ -100,8 +127,12 @@ func (l *Look) MustWait() bool {
 func (l *Look) AllOverloaded() bool { return l.Eligible > 0 && l.Overloaded == l.Eligible }
 
 // Unmoved reports whether no eligible rank has changed since the look: then all
-// that was seen was true at one instant.
+// that was seen was true at one instant. It cannot tell if not every rank was
+// looked at.
 func (l *Look) Unmoved() bool {
+	if l.indexed {
+		return false
+	}
 	slots := l.World.Table.Slots()
 	for i, place := range l.slots {
 		if slots[place].Shard.Version() != l.versions[i] {
@@ -139,7 +170,7 @@ func (l *Look) Find(rank lifecycle.RankID) int {
 func (l *Look) WasBusy(candidate int) bool { return l.busy[candidate] }
 
 // Retake looks again at the same ranks in the same world.
-func (l *Look) Retake() { l.Take(l.World, l.Request, l.Class, l.Instant) }
+func (l *Look) Retake() { l.TakeAll(l.World, l.Request, l.Class, l.Instant) }
 
 // IdleCandidate returns a candidate that was not busy, other than the one given;
 // −1 if there is none.
@@ -201,11 +232,17 @@ func (l *Look) fillDepths(slots []shards.Slot) {
 		return
 	}
 	l.levels = prefixes.Find(l.Request.Blocks, l.levels)
+	l.applyDepths(slots, 0)
+}
+
+// applyDepths subtracts what the levels found say, for ranks that they list
+// deeper than common.
+func (l *Look) applyDepths(slots []shards.Slot, common int) {
 	if len(l.levels) == 0 {
 		return
 	}
 	l.depths = append(l.depths[:0], make([]int32, len(l.candidates))...)
-	for i := len(l.levels) - 1; i >= 0; i-- {
+	for i := len(l.levels) - 1; i >= 0 && l.levels[i].Above >= common; i-- {
 		level := &l.levels[i]
 		for _, h := range level.Holders {
 			place := l.World.Table.Slot(h.Shard.ID())
@@ -213,11 +250,12 @@ func (l *Look) fillDepths(slots []shards.Slot) {
 				continue
 			}
 			if at := l.indexOf(place); at >= 0 && l.depths[at] == 0 {
-				depth := level.Depth(h)
-				l.depths[at] = int32(depth)
-				l.candidates[at].PotentialBlocks -= int64(depth)
+				l.depths[at] = int32(level.Depth(h))
 			}
 		}
+	}
+	for i := range l.candidates {
+		l.candidates[i].PotentialBlocks -= max(int64(common), int64(l.depths[i]))
 	}
 }
 
@@ -250,6 +288,12 @@ const exactTries = 8
 // will not stand still, they were locked.
 func (l *Look) Gate(w *World, r *Request, class int, at Instant, exact bool) queue.Gate {
 	l.World, l.Request, l.Class, l.Instant = w, r, class, at
+	if !exact && w.Index != nil {
+		if gate, ok := l.gateIndexed(); ok {
+			return gate
+		}
+	}
+	l.indexed = false
 	l.slots = w.Table.AppendEligible(l.slots[:0], &r.Constraints)
 	gate := l.gate()
 	for tries := 0; exact && gate.MustWait && !l.Unmoved(); tries++ {

@@ -18,22 +18,34 @@ type World struct {
 	// Draining: no new requests, those waiting may still go. Closed: nobody.
 	Draining, Closed bool
 
+	// Index finds the least loaded ranks; nil if the pool has none.
+	Index *shards.LoadIndex
+
 	// busyAbove holds, for class c and worker w at c·workers+w, the active
 	// prefill tokens above which the worker's ranks are busy for the class.
 	busyAbove []int64
+	// sameForAll holds busyAbove for each class that has the same for all
+	// workers, −1 for the others.
+	sameForAll []int64
 }
 
 // Made returns the world with what follows from its other fields filled in.
 func (w World) Made() *World {
 	workers := w.Table.Workers()
 	w.busyAbove = make([]int64, 0, w.Profile.Len()*len(workers))
+	w.sameForAll = make([]int64, w.Profile.Len())
 	for class := range w.Profile.Len() {
-		for _, worker := range workers {
+		for i, worker := range workers {
 			above, ok := w.Profile.Class(class).BusyAbove(worker.MaxBatchedTokens)
 			if !ok {
 				above = math.MaxInt64
 			}
 			w.busyAbove = append(w.busyAbove, above)
+			if i == 0 {
+				w.sameForAll[class] = above
+			} else if above != w.sameForAll[class] {
+				w.sameForAll[class] = -1
+			}
 		}
 	}
 	return &w

@@ -174,3 +174,28 @@ func Builtin(s Selector) bool {
 		return false
 	}
 }
+
+// Load says by which part of a rank's own load a selector chooses among ranks
+// that differ in nothing else.
+type Load uint8
+
+const (
+	// LoadOther means: by none, or it is not known.
+	LoadOther Load = iota
+	// LoadCost means: by the load's part of the KV cost.
+	LoadCost
+	// LoadRequests means: by the active requests.
+	LoadRequests
+)
+
+// LoadOf says by which load s chooses.
+func LoadOf(s Selector) Load {
+	switch s.(type) {
+	case kv:
+		return LoadCost
+	case leastLoaded:
+		return LoadRequests
+	default:
+		return LoadOther
+	}
+}

@@ -1,0 +1,227 @@
+package pool
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+	"github.com/seed-3c5df8a4/turnstile/sched/policy"
+	"github.com/seed-3c5df8a4/turnstile/sched/selector"
+	"github.com/seed-3c5df8a4/turnstile/shards"
+)
+
+// The look by way of the index chooses a rank that the look at all ranks finds no
+// dearer than any, and says the same of the gate.
+func TestIndexedLookAgreesWithTheScan(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(12) {
+		rnd := rand.New(rand.NewPCG(seed, 5))
+		p := newIndexedPool(t, 100+rnd.IntN(200), rnd)
+		indexed, scan := &Look{Rand: rnd}, &Look{}
+		used := 0
+		for range 2000 {
+			p.step()
+			r := p.request()
+			class := rnd.IntN(3) - 1
+			at := At(0)
+			scan.TakeAll(p.world, r, class, at)
+			if !indexed.takeIndexed(p.world, r, class, at) {
+				continue
+			}
+			used++
+			if class >= 0 {
+				require.Equal(t, scan.MustWait(), indexed.MustWait())
+				require.Equal(t, scan.AllOverloaded(), indexed.AllOverloaded())
+			}
+			choice, failed := indexed.Choose(rnd)
+			require.Nil(t, failed)
+			require.True(t, indexed.indexed, "the ranks found must not be dearer than the bound when nothing moves")
+			want, failed := scan.Choose(rnd)
+			require.Nil(t, failed)
+			in := selector.Input{Params: r.Params, ISL: r.ISL, TrackPrefill: r.Tracked}
+			chosen := indexed.Candidate(choice.Candidate)
+			at2 := scan.Find(chosen.Rank)
+			require.GreaterOrEqual(t, at2, 0)
+			require.Equal(t, *scan.Candidate(at2), *chosen)
+			if p.world.Selector == selector.KV() && !choice.Forced {
+				require.Equal(t, selector.Cost(&in, scan.Candidate(want.Candidate)), selector.Cost(&in, chosen))
+				require.LessOrEqual(t, choice.pick.RunnerUp, runnerUp(scan, &in, chosen.Rank))
+			} else if !choice.Forced {
+				require.Equal(t, scan.Candidate(want.Candidate).Requests, chosen.Requests)
+			}
+			gate, ok := (&Look{Rand: rnd, World: p.world, Request: r, Class: max(class, 0), Instant: at}).gateIndexed()
+			if ok {
+				full := (&Look{}).Gate(p.world, r, max(class, 0), at, true)
+				require.Equal(t, full.MustWait, gate.MustWait)
+				require.Equal(t, full.AllOverloaded(), gate.AllOverloaded())
+			}
+		}
+		require.Greater(t, used, 500, "seed %d", seed)
+	}
+}
+
+func runnerUp(l *Look, in *selector.Input, chosen lifecycle.RankID) float64 {
+	least := selector.Cost(in, &selector.Candidate{ActivePrefill: 1 << 40})
+	for i := range l.Candidates() {
+		if c := l.Candidate(i); c.Rank != chosen {
+			least = min(least, selector.Cost(in, c))
+		}
+	}
+	return least
+}
+
+// indexedPool is a pool with random load.
+type indexedPool struct {
+	t     *testing.T
+	rnd   *rand.Rand
+	env   *shards.Env
+	world *World
+	live  map[*lifecycle.Booking]*shards.Shard
+}
+
+const indexedPolicy = `
+default_policy_family: f
+uncached_isl_buckets: [{min_tokens: 0, bucket: all}]
+policy_classes:
+  - {name: f, policy_family: f, cache_bucket: all, quantum: 1, prefill_busy_threshold: 30}
+  - {name: open, quantum: 1}
+`
+
+func newIndexedPool(t *testing.T, ranks int, rnd *rand.Rand) *indexedPool {
+	file, err := policy.Parse([]byte(indexedPolicy))
+	require.NoError(t, err)
+	p := &indexedPool{t: t, rnd: rnd, env: &shards.Env{Now: func() int64 { return 0 }}, live: map[*lifecycle.Booking]*shards.Shard{}}
+	p.world = World{Table: shards.NewTable(), Profile: file.For(""), Selector: selector.KV()}.Made()
+	p.setWorkers(ranks)
+	return p
+}
+
+func (p *indexedPool) params() selector.Params {
+	return selector.Params{
+		BlockSize: 4, OverlapCredit: 1, PrefillScale: 1, RequestWeight: 2, Tiers: selector.DefaultTierWeights(),
+	}
+}
+
+func (p *indexedPool) change(edit func(*shards.Table) (*shards.Table, []*shards.Shard)) {
+	next := *p.world
+	var gone []*shards.Shard
+	next.Table, gone = edit(next.Table)
+	next.Index = next.Table.Reindex(next.Index, IndexWeights(p.params()))
+	p.world = next.Made()
+	for _, s := range gone {
+		s.Lock()
+		s.KillLocked()
+		for b := range s.BookingsLocked() {
+			s.ReleaseLocked(b)
+			delete(p.live, b)
+		}
+		s.Unlock()
+	}
+	next.Table.Shown(next.Index)
+}
+
+func (p *indexedPool) setWorkers(n int) {
+	p.change(func(t *shards.Table) (*shards.Table, []*shards.Shard) {
+		workers := make([]shards.Worker, n)
+		for i := range workers {
+			workers[i] = shards.Worker{ID: uint64(i), Ranks: 1}
+		}
+		next, gone, err := t.Replaced(workers, func(id lifecycle.RankID) *shards.Shard { return shards.NewShard(id, p.env) })
+		require.NoError(p.t, err)
+		return next, gone
+	})
+}
+
+func (p *indexedPool) step() {
+	slots := p.world.Table.Slots()
+	switch p.rnd.IntN(40) {
+	case 0:
+		ids := []uint64{p.rnd.Uint64N(uint64(len(slots))), p.rnd.Uint64N(uint64(len(slots)))}
+		p.change(func(t *shards.Table) (*shards.Table, []*shards.Shard) { return t.WithOverloaded(ids), nil })
+	case 1:
+		if p.rnd.IntN(10) == 0 {
+			p.setWorkers(100 + p.rnd.IntN(400))
+		}
+	case 2:
+		p.world = func() *World {
+			next := *p.world
+			next.Selector = []selector.Selector{selector.KV(), selector.LeastLoaded()}[p.rnd.IntN(2)]
+			return next.Made()
+		}()
+	case 3, 4, 5, 6, 7, 8, 9, 10, 11, 12:
+		for b, s := range p.live {
+			s.Lock()
+			if p.rnd.IntN(2) == 0 {
+				s.PrefillDoneLocked(b)
+			} else {
+				s.ReleaseLocked(b)
+				delete(p.live, b)
+			}
+			s.Unlock()
+			break
+		}
+	default:
+		s := slots[p.rnd.IntN(len(slots))].Shard
+		b := &lifecycle.Booking{Tokens: p.rnd.Int64N(60), Tracked: true, Expected: lifecycle.NoDuration}
+		s.Lock()
+		s.BookLocked(b, p.blocks())
+		s.Unlock()
+		p.live[b] = s
+	}
+	switch p.rnd.IntN(300) {
+	case 0:
+		// All busy, for a while.
+		for i := range slots {
+			b := &lifecycle.Booking{Tokens: 31, Tracked: true, Expected: lifecycle.NoDuration}
+			slots[i].Shard.Lock()
+			slots[i].Shard.BookLocked(b, nil)
+			slots[i].Shard.Unlock()
+			p.live[b] = slots[i].Shard
+		}
+	case 1:
+		for b, s := range p.live {
+			s.Lock()
+			s.PrefillDoneLocked(b)
+			s.Unlock()
+		}
+	}
+	if p.rnd.IntN(200) == 0 {
+		// A prefix that is live on all ranks.
+		for i := range slots {
+			s := slots[i].Shard
+			b := &lifecycle.Booking{Tracked: false, Expected: lifecycle.NoDuration}
+			s.Lock()
+			s.BookLocked(b, []uint64{1, 2})
+			s.Unlock()
+			p.live[b] = s
+		}
+	}
+}
+
+func (p *indexedPool) blocks() []uint64 {
+	var blocks []uint64
+	for i := range p.rnd.IntN(6) {
+		blocks = append(blocks, uint64(1+i)+uint64(p.rnd.IntN(8)/7)*100)
+	}
+	return blocks
+}
+
+func (p *indexedPool) request() *Request {
+	r := &Request{ISL: 1 + p.rnd.Int64N(100), Blocks: p.blocks(), Tracked: true, Params: p.params(), Expected: lifecycle.NoDuration}
+	if p.rnd.IntN(2) == 0 {
+		var overlaps []lifecycle.Overlap
+		for range p.rnd.IntN(4) {
+			overlaps = append(overlaps, lifecycle.Overlap{
+				Rank:   lifecycle.RankID{Worker: p.rnd.Uint64N(uint64(len(p.world.Table.Slots())) + 3)},
+				Device: float64(p.rnd.IntN(8)), Host: float64(p.rnd.IntN(3)),
+			})
+		}
+		r.Overlaps, _ = SortOverlaps(overlaps)
+	}
+	if p.rnd.IntN(10) == 0 {
+		r.HasPrefer, r.Prefer = true, lifecycle.RankID{Worker: p.rnd.Uint64N(uint64(len(p.world.Table.Slots())))}
+	}
+	return r
+}

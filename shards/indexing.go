@@ -1,0 +1,68 @@
+package shards
+
+// IndexedFrom is the number of ranks from which on a pool keeps a load index.
+// Below it a scan of all ranks is as fast, and changes are cheaper without.
+const IndexedFrom = 96
+
+// Reindex returns the load index for a table that takes the place of another: the
+// old index, a new one, or nil for a small pool. The index cannot be used until
+// Shown; in between the table is published and the ranks that are gone are
+// dropped. One table is changed at a time.
+func (t *Table) Reindex(old *LoadIndex, weights Weights) *LoadIndex {
+	if old != nil {
+		old.epoch.Add(1)
+	}
+	if len(t.slots) < IndexedFrom || weights.Prefill < 1 || weights.Block < 1 || weights.Request < 0 {
+		t.moveTo(nil)
+		return nil
+	}
+	if old != nil && t.moveTo(old) {
+		return old
+	}
+	// Room to grow, and for ranks that are gone but not dropped yet. Twice what is
+	// needed always suffices, as nobody else takes places.
+	index := newLoadIndex(2*len(t.slots), weights)
+	index.epoch.Add(1)
+	t.moveTo(index)
+	return index
+}
+
+// moveTo moves all ranks to an index, hidden if they are new there; it reports
+// whether there was room for all. An index that ranks have left stays as it is:
+// its epoch is odd for good.
+func (t *Table) moveTo(index *LoadIndex) bool {
+	for i := range t.slots {
+		s := t.slots[i].Shard
+		s.Lock()
+		at := s.mu.place.index
+		if at != nil && at != index {
+			at.give(s)
+		}
+		full := index != nil && at != index && !index.take(s)
+		s.Unlock()
+		if full {
+			return false
+		}
+	}
+	return true
+}
+
+// Shown shows the ranks in the index that may be chosen, hides the others, and
+// lets the index be used.
+func (t *Table) Shown(index *LoadIndex) {
+	if index == nil {
+		return
+	}
+	for i := range t.slots {
+		slot := &t.slots[i]
+		hidden := !slot.Available || slot.Overloaded
+		s := slot.Shard
+		s.Lock()
+		if s.mu.place.index == index && s.mu.place.hidden != hidden {
+			s.mu.place.hidden = hidden
+			index.update(s)
+		}
+		s.Unlock()
+	}
+	index.epoch.Add(1)
+}
