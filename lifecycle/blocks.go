@@ -64,6 +64,19 @@ type run struct {
 	// weight of each block is in [0, BlockUnit]; without meaning if there is an
 	// owner.
 	weight int64
+	// room holds the hash of a run of one block, which needs no array then. It
+	// costs nothing: with it the record fills its size class.
+	room [1]uint64
+}
+
+// set copies the hashes.
+func (r *run) set(hashes []uint64) {
+	if len(hashes) == 1 {
+		r.room[0] = hashes[0]
+		r.hashes = r.room[:]
+		return
+	}
+	r.hashes = append(make([]uint64, 0, len(hashes)), hashes...)
 }
 
 func (r *run) blocks() int64 { return int64(len(r.hashes)) }
@@ -104,8 +117,8 @@ func (r *run) disown() {
 // tighten copies the hashes, once the blocks that came after them are gone, out
 // of an array that is far too long for them.
 func (r *run) tighten() {
-	if n := len(r.hashes); cap(r.hashes) > 4*n+slack {
-		r.hashes = append(make([]uint64, 0, n), r.hashes...)
+	if cap(r.hashes) > 4*len(r.hashes)+slack {
+		r.set(r.hashes)
 	}
 }
 
@@ -161,7 +174,8 @@ func (t *blockTree) hold(b *Booking, hashes []uint64) {
 	}
 	leaf := parent
 	if at < len(hashes) {
-		leaf = &run{hashes: slices.Clone(hashes[at:]), parent: parent, refs: 1, weight: BlockUnit}
+		leaf = &run{parent: parent, refs: 1, weight: BlockUnit}
+		leaf.set(hashes[at:])
 		if t.runs == nil {
 			t.runs = make(map[runKey]*run)
 		}

@@ -252,45 +252,44 @@ func TestObserver(t *testing.T) {
 }
 
 // TestSplitAtEveryPosition books three prompts that part or end at any two
-// blocks of the first, with decays between, and releases them in any order.
+// blocks of the first, with decays between, and releases them in some order.
 func TestSplitAtEveryPosition(t *testing.T) {
 	t.Parallel()
-	const n = 6
-	base := []uint64{10, 11, 12, 12, 14, 15} // a hash twice
+	const n = 5
+	base := []uint64{10, 11, 12, 12, 14} // a hash twice
 	orders := [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
 	for i := range (n + 1) * (n + 1) * 2 * 2 {
 		first, second := i%(n+1), i/(n+1)%(n+1)
 		prompts := [3][]uint64{base, slices.Clone(base[:first]), slices.Clone(base[:second])}
 		if i/(n+1)/(n+1)%2 == 1 {
-			prompts[1] = append(prompts[1], 12, 14, 15) // the same hashes, other blocks
+			prompts[1] = append(prompts[1], 12, 14) // the same hashes, other blocks
 		}
 		if i/(n+1)/(n+1)/2 == 1 {
 			prompts[2] = append(prompts[2], 12, 14, 7)
 		}
 		for decays := range 1 << 5 {
-			for _, order := range orders {
-				mt := newModelTest(t, 0)
-				x := [3]*modelBooking{}
-				step := func(bit int, who *modelBooking) {
+			order := orders[(i+decays)%len(orders)]
+			mt := newModelTest(t, 0)
+			x := [3]*modelBooking{}
+			step := func(bit int, who *modelBooking) {
+				mt.compare()
+				if decays>>bit&1 != 0 {
+					mt.decay(who, int64(100*bit))
 					mt.compare()
-					if decays>>bit&1 != 0 {
-						mt.decay(who, int64(100*bit))
-						mt.compare()
-					}
 				}
-				for j, p := range prompts {
-					x[j] = mt.book(0, &Booking{}, p)
-					step(j, x[0])
-				}
-				step(3, x[2])
-				for j, who := range order {
-					mt.release(x[who])
-					if j < 2 {
-						step(4, x[order[j+1]])
-					}
-				}
-				mt.finish()
 			}
+			for j, p := range prompts {
+				x[j] = mt.book(0, &Booking{}, p)
+				step(j, x[0])
+			}
+			step(3, x[2])
+			for j, who := range order {
+				mt.release(x[who])
+				if j < 2 {
+					step(4, x[order[j+1]])
+				}
+			}
+			mt.finish()
 		}
 	}
 }

@@ -33,8 +33,8 @@
 //
 // All lists are intrusive: [Rank.Book] and [Rank.Release] of a booking without
 // blocks allocate nothing and take constant time. A prompt is compared with what
-// is live, a map look-up for each run; what was not live yet is one new run, two
-// allocations, and one deletion when it goes. A prompt that leaves a run halfway
-// splits it, once. An output block takes constant time, amortized, also with a
-// decay.
+// is live, a map look-up for each run; what was not live yet is one new run, at
+// most two allocations, and one deletion when it goes. A prompt that leaves a run
+// halfway splits it, once. An output block takes constant time, amortized, also
+// with a decay.
 package lifecycle

@@ -286,6 +286,7 @@ func (mt *modelTest) book(i int, b *Booking, prompt []uint64) *modelBooking {
 
 // finish releases all and looks for what is left over.
 func (mt *modelTest) finish() {
+	mt.compare()
 	for len(mt.all) > 0 {
 		mt.release(mt.all[0])
 		mt.compare()
