@@ -9,6 +9,7 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/sched"
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
+	"github.com/seed-3c5df8a4/turnstile/stress/model"
 	"github.com/seed-3c5df8a4/turnstile/stress/script"
 )
 
@@ -17,6 +18,7 @@ const (
 	Sharded     = "sharded"
 	Actor       = "actor"
 	ActorDirect = "actor-direct"
+	Model       = "model"
 )
 
 // Engine is one engine by name.
@@ -31,6 +33,7 @@ func All() []Engine {
 		{Sharded, newSharded},
 		{ActorDirect, newActor(true)},
 		{Actor, newActor(false)},
+		{Model, newModel},
 	}
 }
 
@@ -64,6 +67,14 @@ func newActor(direct bool) script.Factory {
 			Config: config, Direct: direct, Index: direct, Clock: s.Clock, OnDecision: s.OnDecision,
 		})
 	}
+}
+
+func newModel(s script.Setup) (engine.Engine, error) {
+	m, err := model.New(s)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 func configOf(s script.Setup) (sched.Config, error) {
