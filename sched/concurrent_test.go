@@ -22,15 +22,27 @@ import (
 // bookings, so equal ranks get equal shares, every time.
 func TestConcurrentLeastLoadedSpreadsEvenly(t *testing.T) {
 	t.Parallel()
+	spread(t, selector.LeastLoaded(), 16, 1000)
+}
+
+// The same by way of the load index of a large pool.
+func TestConcurrentSelectionByIndexSpreadsEvenly(t *testing.T) {
+	t.Parallel()
+	spread(t, selector.LeastLoaded(), 128, 200)
+	spread(t, selector.KV(), 128, 200)
+}
+
+// spread has four times as many callers as there are ranks come at once.
+func spread(t *testing.T, sel selector.Selector, ranks, repetitions int) {
+	t.Helper()
 	ctx := withTimeout(t)
-	repetitions := 1000
 	if testing.Short() {
-		repetitions = 100
+		repetitions /= 10
 	}
-	s := newScheduler(t, sched.Config{Selector: selector.LeastLoaded()})
-	addWorkers(t, s, 16)
+	s := newScheduler(t, sched.Config{Selector: sel})
+	addWorkers(t, s, ranks)
 	for rep := range repetitions {
-		bookings := make([]*sched.Booking, 64)
+		bookings := make([]*sched.Booking, 4*ranks)
 		var wg sync.WaitGroup
 		for i := range bookings {
 			wg.Go(func() {
