@@ -21,9 +21,9 @@ type Config struct {
 	// Direct makes the form actor-direct: lifecycle calls, Select and Loads are
 	// made by their callers. False makes the form actor: all goes by message.
 	Direct bool
-	// Index has live prefixes found through the index that the sharded scheduler
-	// uses. False has the blocks of every eligible rank walked for every
-	// selection.
+	// Index has live prefixes and, in a large pool, the least loaded ranks found
+	// through the indexes that the sharded scheduler uses. False has every
+	// eligible rank looked at, and its blocks walked, for every selection.
 	Index bool
 
 	// Clock is the time; nil means the system's.

@@ -24,8 +24,8 @@
 // under the actor's eyes, it confirms its choice under the lock of the chosen
 // rank and looks again if that has moved.
 //
-// In both, a selection looks at every eligible rank, and with Config.Index false
-// it also walks the live prompt blocks of each.
+// In both, a selection with Config.Index false looks at every eligible rank and
+// walks the live prompt blocks of each.
 //
 // # What it guarantees
 //

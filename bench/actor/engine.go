@@ -111,7 +111,8 @@ func New(config Config) (*Engine, error) {
 	close(e.ended)
 	e.jobs.New = func() any { return &job{reply: make(chan signal, 1)} }
 	e.ops.New = func() any { return &op{reply: make(chan struct{}, 1)} }
-	e.looks.New = func() any { return new(pool.Look) }
+	e.looks.New = func() any { return &pool.Look{Rand: e.rand} }
+	e.core.look.Rand = e.rand
 	e.world.Store(pool.World{Table: shards.NewTable(), Profile: profile, Selector: config.Selector}.Made())
 	e.own.Lock()
 	e.core.init(e, profile)

@@ -17,8 +17,17 @@ func (e *Engine) edit(f func(*pool.World) (gone []*shards.Shard, err error)) err
 	ctxErr := e.do(context.Background(), func(c *core) {
 		next := *e.world.Load()
 		var gone []*shards.Shard
-		if gone, err = f(&next); err == nil {
-			c.adopt(next.Made(), gone)
+		before := next.Table
+		if gone, err = f(&next); err != nil {
+			return
+		}
+		moved := e.config.Index && next.Table != before
+		if moved {
+			next.Index = next.Table.Reindex(next.Index, pool.IndexWeights(e.params))
+		}
+		c.adopt(next.Made(), gone)
+		if moved {
+			next.Table.Shown(next.Index)
 		}
 	})
 	if ctxErr != nil {

@@ -347,6 +347,7 @@ func (l *Look) gate() queue.Gate {
 // LockEligible takes the locks of all eligible ranks, overloaded ones included.
 // The order of the table is the lock order.
 func (l *Look) LockEligible() {
+	l.slots = l.World.Table.AppendEligible(l.slots[:0], &l.Request.Constraints)
 	slots := l.World.Table.Slots()
 	for _, place := range l.slots {
 		slots[place].Shard.Lock()
