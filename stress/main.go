@@ -2,6 +2,7 @@
 // reference.
 //
 //	go run ./stress script [-engine NAME] FILE...
+//	go run ./stress diff [-n SCRIPTS] [-seed SEED]
 package main
 
 import (
@@ -32,6 +33,7 @@ type subcommand struct {
 func subcommands() []subcommand {
 	return []subcommand{
 		{"script", "run scripts and print each command with what it does", runScript},
+		{"diff", "compare the engines with a model on random scripts", runDiff},
 	}
 }
 

@@ -119,10 +119,10 @@ func (b *booking) AddOutputBlock() error {
 }
 
 func (b *booking) AddOutputBlockWithDecay(fraction float64) error {
+	if !(fraction >= 0 && fraction <= 1) {
+		return sched.ErrInvalid
+	}
 	return b.change(func() error {
-		if !(fraction >= 0 && fraction <= 1) {
-			return sched.ErrInvalid
-		}
 		b.rank.blocks.decay(b, fraction)
 		return nil
 	})

@@ -55,10 +55,11 @@ func (m *Model) candidates() []*waiter {
 			continue
 		}
 		class := &m.profile.Classes[w.class]
-		if b := best[w.class]; b == nil || class.Before(&w.Entry, &b.Entry, m.now()) {
-			if b != nil && class.aged(&w.Entry, m.now()) {
-				m.saw("6 by age")
-			}
+		b := best[w.class]
+		if b != nil && b.Priority == w.Priority && class.aged(&b.Entry, m.now()) != class.aged(&w.Entry, m.now()) {
+			m.saw("6 by age")
+		}
+		if b == nil || class.Before(&w.Entry, &b.Entry, m.now()) {
 			best[w.class] = w
 		}
 	}

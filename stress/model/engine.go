@@ -202,8 +202,12 @@ func (m *Model) Stats() sched.Stats {
 // Recheck implements engine.Engine: all lanes are tested at every decision.
 func (m *Model) Recheck(context.Context) error { return nil }
 
-// Settle implements engine.Engine: nothing moves between two calls.
-func (m *Model) Settle(context.Context) error { return nil }
+// Settle implements engine.Engine. Nothing moves but while a call has the mutex.
+func (m *Model) Settle(context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return nil
+}
 
 // Close implements engine.Engine.
 func (m *Model) Close() error {

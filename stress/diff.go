@@ -1,0 +1,192 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/seed-3c5df8a4/turnstile/stress/differ"
+	"github.com/seed-3c5df8a4/turnstile/stress/engines"
+)
+
+// shrinkTime is what rapid has to shrink a script; reducing does the rest.
+const shrinkTime = "5s"
+
+// search looks for a script on which engines differ from the model.
+type search struct {
+	under  []engines.Engine
+	tally  differ.Tally
+	failed []differ.Step // the last script that failed
+}
+
+func newSearch() *search {
+	s := &search{}
+	for _, e := range engines.All() {
+		if e.Name != engines.Model {
+			s.under = append(s.under, e)
+		}
+	}
+	return s
+}
+
+// quiet leaves out what rapid logs of each choice.
+type quiet struct{ rapid.TB }
+
+func (q quiet) Logf(format string, a ...any) {
+	if !strings.HasPrefix(format, "[rapid] draw") {
+		q.TB.Logf(format, a...)
+	}
+}
+
+// run tries as many scripts as -rapid.checks says, and fails t on a difference.
+func (s *search) run(t rapid.TB) {
+	rapid.Check(quiet{t}, func(rt *rapid.T) {
+		steps, met, err := differ.Write(rt)
+		if err != nil {
+			rt.Fatalf("the model cannot run the script: %v", err)
+		}
+		if s.failed == nil { // rapid shrinks from then on
+			s.tally.Add(met)
+		}
+		if d := differ.Compare(steps, s.under); d != nil {
+			s.failed = steps
+			rt.Fatalf("%v", d)
+		}
+	})
+}
+
+// failures is where failing scripts are left, beside the sources.
+func failures() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "testdata", "failures")
+}
+
+// report reduces the script that failed, if one did, prints it and leaves it in
+// the directory of failures.
+func (s *search) report(t rapid.TB) {
+	if s.failed == nil {
+		return
+	}
+	steps, d := differ.Reduce(s.failed, s.under)
+	if d == nil {
+		t.Logf("the difference does not show again; the script was\n%s", differ.Text(steps))
+		return
+	}
+	text := fmt.Sprintf("# %s gives another output for the last command.\n%s", d.Engine, differ.Text(steps))
+	t.Logf("%s\n%v", text, d)
+	path, err := save(text)
+	if err != nil {
+		t.Logf("the script cannot be saved: %v", err)
+		return
+	}
+	t.Logf("saved as %s; run it with: go run ./stress script -engine %s %s", path, d.Engine, path)
+}
+
+func save(text string) (string, error) {
+	dir := failures()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	f, err := os.CreateTemp(dir, "differs-*.txt")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.WriteString(text)
+	return f.Name(), errors.Join(err, f.Close())
+}
+
+const diffUsage = `Usage: stress diff [-n SCRIPTS] [-seed SEED]
+
+Runs random scripts on every engine and on the sequential model. Where an engine
+decides differently the script is reduced, printed and left in
+stress/testdata/failures. In the end it tells what the scripts met.
+
+Exit status: 0, or 1 when an engine differs, or 2 when the command line is wrong.
+
+Flags:
+`
+
+func runDiff(s streams, arguments []string) int {
+	flags := flag.NewFlagSet("diff", flag.ContinueOnError)
+	flags.SetOutput(s.err)
+	n := flags.Int("n", 20_000, "how many `SCRIPTS` to try")
+	seed := flags.Uint64("seed", 0, "the `SEED` to begin with; 0 takes one at random")
+	flags.Usage = func() {
+		fmt.Fprint(flags.Output(), diffUsage)
+		flags.PrintDefaults()
+	}
+	switch err := flags.Parse(arguments); {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		return exitUsage
+	case flags.NArg() > 0 || *n < 1:
+		flags.Usage()
+		return exitUsage
+	}
+	// rapid is told by flags and asks testing for them.
+	testing.Init()
+	if !flag.Parsed() {
+		_ = flag.CommandLine.Parse(nil)
+	}
+	for name, value := range map[string]string{
+		"rapid.checks": strconv.Itoa(*n), "rapid.seed": strconv.FormatUint(*seed, 10), "rapid.nofailfile": "true",
+		"rapid.shrinktime": shrinkTime,
+	} {
+		if err := flag.Set(name, value); err != nil {
+			fmt.Fprintf(s.err, "stress diff: %v\n", err)
+			return exitUsage
+		}
+	}
+	search, t := newSearch(), &printer{streams: s}
+	t.try(func() { search.run(t) })
+	search.report(t)
+	fmt.Fprint(s.out, search.tally.String())
+	if t.failed {
+		return exitFailed
+	}
+	return exitOK
+}
+
+// printer stands in for a test outside of one.
+type printer struct {
+	streams
+	failed bool
+}
+
+var _ rapid.TB = (*printer)(nil)
+
+// stop unwinds a search that has failed.
+type stop struct{}
+
+func (p *printer) try(f func()) {
+	defer func() {
+		if r := recover(); r != nil && r != (stop{}) {
+			panic(r)
+		}
+	}()
+	f()
+}
+
+func (p *printer) Helper()                        {}
+func (p *printer) Name() string                   { return "diff" }
+func (p *printer) Logf(format string, a ...any)   { fmt.Fprintf(p.err, format+"\n", a...) }
+func (p *printer) Log(a ...any)                   { fmt.Fprintln(p.err, a...) }
+func (p *printer) Skipf(format string, a ...any)  { p.Logf(format, a...); p.SkipNow() }
+func (p *printer) Skip(a ...any)                  { p.Log(a...); p.SkipNow() }
+func (p *printer) SkipNow()                       { panic(stop{}) }
+func (p *printer) Errorf(format string, a ...any) { p.Logf(format, a...); p.Fail() }
+func (p *printer) Error(a ...any)                 { p.Log(a...); p.Fail() }
+func (p *printer) Fatalf(format string, a ...any) { p.Logf(format, a...); p.FailNow() }
+func (p *printer) Fatal(a ...any)                 { p.Log(a...); p.FailNow() }
+func (p *printer) FailNow()                       { p.Fail(); panic(stop{}) }
+func (p *printer) Fail()                          { p.failed = true }
+func (p *printer) Failed() bool                   { return p.failed }
