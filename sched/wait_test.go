@@ -3,6 +3,7 @@ package sched_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/sched"
 	"github.com/seed-3c5df8a4/turnstile/sched/clock"
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
+	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 )
 
 func schedule(t *testing.T, s *sched.Scheduler, r sched.Request) *sched.Booking {
@@ -337,6 +339,47 @@ func TestSetProfileAtRunTime(t *testing.T) {
 		require.NotNil(t, b)
 		require.NoError(t, b.Release())
 		require.NoError(t, hold.Release())
+		requireIdle(t, s)
+	})
+}
+
+// A request that is tried elsewhere keeps its arrival time: it goes before those
+// who came after it, though its second attempt came later.
+func TestDoKeepsTheArrivalTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing), Ties: selector.TiesLowest})
+		addWorkers(t, s, 2)
+		var order []string
+		var done sync.WaitGroup
+		failing := make(chan struct{})
+		done.Go(func() {
+			err := s.Do(t.Context(), &sched.Request{ID: "first", ISL: 10}, func(_ context.Context, b *sched.Booking) error {
+				if b.Placement().Rank.Worker == 1 {
+					<-failing
+					return sched.RetryElsewhere(errors.New("reset"))
+				}
+				order = append(order, "first")
+				return nil
+			})
+			assert.NoError(t, err)
+		})
+		synctest.Wait()
+		hold := schedule(t, s, sched.Request{ID: "hold", ISL: 10})
+		require.EqualValues(t, 2, hold.Placement().Rank.Worker)
+		time.Sleep(time.Second)
+		done.Go(func() {
+			b := schedule(t, s, sched.Request{ID: "second", ISL: 10, Pin: &sched.RankID{Worker: 2}})
+			order = append(order, "second")
+			assert.NoError(t, b.Release())
+		})
+		synctest.Wait()
+		time.Sleep(time.Second)
+		close(failing)
+		synctest.Wait()
+		require.NoError(t, hold.Release())
+		done.Wait()
+		require.Equal(t, []string{"first", "second"}, order)
 		requireIdle(t, s)
 	})
 }
