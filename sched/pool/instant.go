@@ -26,6 +26,10 @@ func (i *Instant) Nanoseconds() int64 {
 
 // Active returns the active prefill tokens at the instant.
 func (i *Instant) Active(p *lifecycle.Prefill) int64 {
+	if p.AnchorDuration < 0 || !p.HasAnchor {
+		// The usual case, decided without a call: nothing modelled is first.
+		return p.Sum
+	}
 	if !p.Decays() {
 		return p.Active(p.AnchorSince)
 	}
