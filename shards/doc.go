@@ -8,7 +8,8 @@
 //	  └─ Slot ─ Shard ─┬─ mutex ── lifecycle.Rank   the authoritative state
 //	                   ├─ published load            read without the lock
 //	                   └─ hint mark ── capacity.Ring
-//	Prefixes: path of block hashes → ranks that hold it
+//	Prefixes: path of block hashes → ranks that hold it, and how deep
+//	LoadIndex: the least loaded of many ranks
 //
 // # Lock order
 //
@@ -17,9 +18,9 @@
 //  1. sched.Scheduler.edit, which serialises changes of the table;
 //  2. one rank; or two or more, in the order of their id, then of their age;
 //  3. leaves, taken under any of these and never while holding each other: a
-//     bucket of the id map or of Prefixes, the ledger of waiting requests, the
-//     decision journal, the ttl timer, and whatever the injected clock and random
-//     source lock themselves.
+//     bucket of the id map or of Prefixes, a group of LoadIndex or its list of
+//     places, the ledger of waiting requests, the decision journal, the ttl timer;
+//  4. whatever the injected clock and random source lock themselves.
 //
 // The turn (package sequencer) is not a lock and nobody waits for it; its holder
 // takes the locks above as anybody does. No callback of the embedder's, channel
