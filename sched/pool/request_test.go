@@ -1,0 +1,119 @@
+package pool
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+	"github.com/seed-3c5df8a4/turnstile/shards"
+)
+
+func TestSortOverlaps(t *testing.T) {
+	t.Parallel()
+	over := func(ids ...lifecycle.RankID) (list []lifecycle.Overlap) {
+		for i, id := range ids {
+			list = append(list, lifecycle.Overlap{Rank: id, Device: float64(i)})
+		}
+		return list
+	}
+	if got, ok := SortOverlaps(nil); !ok || got != nil {
+		t.Fatalf("%v, %t", got, ok)
+	}
+	sorted := over(rank(1, 0), rank(1, 1), rank(2, 0))
+	if got, ok := SortOverlaps(sorted); !ok || &got[0] != &sorted[0] {
+		t.Fatal("what is in order was copied or refused")
+	}
+	given := over(rank(2, 0), rank(1, 5), rank(1, 2))
+	got, ok := SortOverlaps(given)
+	if !ok || got[0].Rank != rank(1, 2) || got[1].Rank != rank(1, 5) || got[2].Rank != rank(2, 0) || got[0].Device != 2 {
+		t.Fatalf("%v, %t", got, ok)
+	}
+	if given[0].Rank != rank(2, 0) {
+		t.Fatal("the caller's slice was sorted")
+	}
+	for _, twice := range [][]lifecycle.Overlap{
+		over(rank(1, 0), rank(1, 0)), over(rank(1, 0), rank(2, 0), rank(1, 0)),
+	} {
+		if got, ok := SortOverlaps(twice); ok || got != nil {
+			t.Fatalf("%v, %t", got, ok)
+		}
+	}
+}
+
+func TestSortTaints(t *testing.T) {
+	t.Parallel()
+	if SortTaints(nil) != nil || SortTaints(map[string]float64{}) != nil {
+		t.Fatal("taints out of nowhere")
+	}
+	got := SortTaints(map[string]float64{"b": 1, "": 2, "a": 3})
+	if !slices.Equal(got, []TaintWeight{{"", 2}, {"a", 3}, {"b", 1}}) {
+		t.Fatalf("%v", got)
+	}
+}
+
+func TestCost(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ isl, cached, want int64 }{
+		{0, 0, 1}, {5, 5, 1}, {5, 9, 1}, {5, 4, 1}, {5, 3, 2}, {math.MaxInt64, 0, math.MaxInt64},
+	} {
+		if got := Cost(test.isl, test.cached); got != test.want {
+			t.Errorf("%d with %d cached costs %d, want %d", test.isl, test.cached, got, test.want)
+		}
+	}
+}
+
+// Against the greatest over all ranks that may serve the request.
+func TestBestCachedAgainstEachRank(t *testing.T) {
+	t.Parallel()
+	some := 0
+	for seed := range uint64(1_000) {
+		rnd := rand.New(rand.NewPCG(seed, 13))
+		f := randomFleet(t, rnd)
+		r := randomRequest(rnd)
+		best := int64(0)
+		for _, slot := range f.eligible(r) {
+			id := slot.Shard.ID()
+			if r.Overlap(id) != overlapOf(r, id) || r.CachedOn(id) != cachedOf(r, id) {
+				t.Fatalf("seed %d: %v has %+v, %d cached", seed, id, r.Overlap(id), r.CachedOn(id))
+			}
+			best = max(best, cachedOf(r, id))
+		}
+		if got := r.BestCached(f.world.Table); got != best {
+			t.Fatalf("seed %d: %d, want %d", seed, got, best)
+		}
+		class, cached := f.world.Classify("", r)
+		want := "f-short"
+		if r.ISL-best >= 100 {
+			want = "f-long"
+		}
+		if name := f.world.Profile.Class(class).Name; cached != best || name != want {
+			t.Fatalf("seed %d: class %q with %d cached, want %q, %d", seed, name, cached, want, best)
+		}
+		if best > 0 {
+			some++
+		}
+	}
+	if some == 0 {
+		t.Fatal("nothing was ever cached")
+	}
+}
+
+func TestBestCachedLooksPastOverload(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, shards.Worker{ID: 1, Ranks: 1}, shards.Worker{ID: 2, Ranks: 1})
+	r := &Request{ISL: 100, Params: params(), Overlaps: []lifecycle.Overlap{{Rank: rank(1, 0), Device: 5}, {Rank: rank(2, 0), Device: 20}}}
+	f.change(func(table *shards.Table) *shards.Table { return table.WithOverloaded([]uint64{2}) })
+	if got := r.BestCached(f.world.Table); got != 80 {
+		t.Fatalf("%d cached", got)
+	}
+	f.change(func(table *shards.Table) *shards.Table { return table.WithAvailable([]uint64{1}) })
+	if got := r.BestCached(f.world.Table); got != 20 {
+		t.Fatalf("%d cached", got)
+	}
+	// By an explicit name the buckets do not matter.
+	if class, _ := f.world.Classify("open", r); f.world.Profile.Class(class).Name != "open" {
+		t.Fatalf("class %d", class)
+	}
+}
