@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -136,6 +137,52 @@ func TestErrorsCarryDetails(t *testing.T) {
 		require.ErrorAs(t, err, &e, tt.name)
 		require.Equal(t, tt.want, e.Code, tt.name)
 	}
+	require.NoError(t, hold.Release())
+	requireIdle(t, s)
+}
+
+// The public API does not panic on what is missing.
+func TestMissingArguments(t *testing.T) {
+	t.Parallel()
+	s := newScheduler(t, sched.Config{}, sched.WithClock(nil), sched.WithRand(nil), sched.WithDecisionHook(nil),
+		sched.WithOverlapRefresher(nil), sched.WithPrefillEstimator(nil))
+	addWorkers(t, s, 1)
+	var none context.Context
+	r := &sched.Request{ID: "r"}
+	for name, call := range map[string]func() error{
+		"schedule no request": func() error { _, err := s.Schedule(t.Context(), nil); return err },
+		"schedule no context": func() error { _, err := s.Schedule(none, r); return err },
+		"query no request":    func() error { _, err := s.Query(t.Context(), nil); return err },
+		"select no context":   func() error { _, err := s.Select(none, r); return err },
+		"loads no request":    func() error { _, err := s.PotentialLoads(nil); return err },
+		"do no function":      func() error { return s.Do(t.Context(), r, nil) },
+		"do no request":       func() error { return s.Do(t.Context(), nil, nil) },
+	} {
+		require.ErrorIs(t, call(), sched.ErrInvalid, name)
+	}
+	requireIdle(t, s)
+}
+
+// Sums of tokens that exceed 64 bits come back to exactly zero.
+func TestHugeRequests(t *testing.T) {
+	t.Parallel()
+	s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
+	addWorkers(t, s, 1)
+	hold := schedule(t, s, sched.Request{ID: "hold", ISL: math.MaxInt64})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for i := range 3 {
+		wg.Go(func() {
+			_, err := s.Schedule(ctx, &sched.Request{ID: fmt.Sprint(i), ISL: math.MaxInt64})
+			assert.ErrorIs(t, err, sched.ErrCanceled)
+		})
+	}
+	require.Eventually(t, func() bool {
+		c := s.Stats().Classes[0]
+		return c.Pending == 3 && c.Tokens == math.MaxInt64
+	}, time.Minute, time.Millisecond)
+	cancel()
+	wg.Wait()
 	require.NoError(t, hold.Release())
 	requireIdle(t, s)
 }

@@ -129,8 +129,15 @@ type options struct {
 	rand       selector.Rand
 }
 
-// WithClock replaces the system clock.
-func WithClock(c clock.Clock) Option { return func(o *options) { o.clock = c } }
+// WithClock replaces the system clock. It is read under locks, and must not call
+// the scheduler. Nil changes nothing.
+func WithClock(c clock.Clock) Option {
+	return func(o *options) {
+		if c != nil {
+			o.clock = c
+		}
+	}
+}
 
 // WithDecisionHook has f told every decision, one at a time and in decision
 // order. f is called by whichever caller of the scheduler comes by, while no lock
@@ -147,5 +154,12 @@ func WithOverlapRefresher(f OverlapRefresher) Option { return func(o *options) {
 func WithPrefillEstimator(f PrefillEstimator) Option { return func(o *options) { o.estimator = f } }
 
 // WithRand replaces the source of random numbers, for reproducible runs. The
-// scheduler calls it from one goroutine at a time.
-func WithRand(r selector.Rand) Option { return func(o *options) { o.rand = &lockedRand{rand: r} } }
+// scheduler calls it from one goroutine at a time, also under locks, so it must
+// not call the scheduler. Nil changes nothing.
+func WithRand(r selector.Rand) Option {
+	return func(o *options) {
+		if r != nil {
+			o.rand = &lockedRand{rand: r}
+		}
+	}
+}

@@ -29,6 +29,12 @@ func (e *retryError) Unwrap() error { return e.cause }
 // Do returns f's error, or why the request could not be scheduled. When there is
 // nowhere else to try, both can be matched.
 func (s *Scheduler) Do(ctx context.Context, r *Request, f func(context.Context, *Booking) error) error {
+	if err := present(ctx, r); err != nil {
+		return err
+	}
+	if f == nil {
+		return &Error{Code: ErrInvalid, Request: r.ID, Rule: "function to call: must not be nil"}
+	}
 	again := *r
 	again.Excluded = append([]uint64(nil), r.Excluded...)
 	arrival := s.now()

@@ -1,6 +1,8 @@
 package sched
 
 import (
+	"math"
+	"math/bits"
 	"sync"
 
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
@@ -20,8 +22,32 @@ type ledger struct {
 
 // classCount is one class of one profile; guarded by ledger.mu.
 type classCount struct {
-	pending, raw, cached int64
-	deficit              int64
+	pending     int64
+	raw, cached total
+	deficit     int64
+}
+
+// total is a sum of token counts that may exceed 64 bits on the way.
+type total struct{ high, low uint64 }
+
+func (t *total) add(n int64) {
+	var carry uint64
+	t.low, carry = bits.Add64(t.low, uint64(n), 0)
+	t.high += carry
+}
+
+func (t *total) sub(n int64) {
+	var borrow uint64
+	t.low, borrow = bits.Sub64(t.low, uint64(n), 0)
+	t.high -= borrow
+}
+
+// value returns the sum, saturating.
+func (t *total) value() int64 {
+	if t.high > 0 || t.low > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(t.low)
 }
 
 // reset starts empty counters for a profile.
@@ -44,8 +70,8 @@ func (l *ledger) count(j *job, class int) {
 	}
 	c := l.mu.classes[class]
 	c.pending++
-	c.raw += j.entry.Raw
-	c.cached += j.entry.Cached
+	c.raw.add(j.entry.Raw)
+	c.cached.add(j.entry.Cached)
 	j.counted = c
 }
 
@@ -55,8 +81,8 @@ func (l *ledger) uncount(j *job) {
 	defer l.mu.Unlock()
 	if c := j.counted; c != nil {
 		c.pending--
-		c.raw -= j.entry.Raw
-		c.cached -= j.entry.Cached
+		c.raw.sub(j.entry.Raw)
+		c.cached.sub(j.entry.Cached)
 		j.counted = nil
 	}
 }
@@ -80,7 +106,7 @@ func (l *ledger) usageFor(p *policy.Profile, class int) (usage queue.Usage, know
 }
 
 func (c *classCount) usage() queue.Usage {
-	return queue.Usage{Requests: c.pending, Raw: c.raw, Cached: c.cached}
+	return queue.Usage{Requests: c.pending, Raw: c.raw.value(), Cached: c.cached.value()}
 }
 
 // setDeficits notes the deficits as they are at the end of an epoch.
@@ -101,7 +127,8 @@ func (l *ledger) stats(p *policy.Profile) []ClassStats {
 		classes[i].Name = p.Class(i).Name
 		if l.mu.profile == p {
 			c := l.mu.classes[i]
-			classes[i].Pending, classes[i].Tokens, classes[i].Cached = c.pending, c.raw, c.cached
+			u := c.usage()
+			classes[i].Pending, classes[i].Tokens, classes[i].Cached = u.Requests, u.Raw, u.Cached
 			classes[i].Deficit = c.deficit
 		}
 	}

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"context"
 	"errors"
 
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
@@ -98,6 +99,9 @@ type PotentialLoad struct {
 // as projected with the request on it. It changes nothing. Its errors are those
 // of Select, but for those that concern the choice.
 func (s *Scheduler) PotentialLoads(r *Request) ([]PotentialLoad, error) {
+	if err := present(context.Background(), r); err != nil {
+		return nil, err
+	}
 	l := s.looks.Get().(*pool.Look)
 	defer s.putLook(l)
 	request := &l.Own
