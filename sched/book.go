@@ -42,24 +42,25 @@ type attempt struct {
 // attempt makes one attempt. REQUIRES: the look was taken.
 func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, Placement, error) {
 	ratio := a.world.Profile.Class(a.class).BusyWorkerRatio
-	if !a.job.query && (exclusive || ratio > 0 && ratio < 1) {
+	if !a.onlyReads() && (exclusive || ratio > 0 && ratio < 1) {
 		return s.attemptLocked(a)
 	}
 	choice, failed := a.look.Choose(s.rand)
 	if failed != nil {
 		return decided, Placement{}, FailureError(a.job.id, failed)
 	}
-	if a.job.query {
+	if a.onlyReads() {
+		p := placementOf(a.look.Placed(choice.Candidate))
+		// Reserved before the look at who waits, so that they are told later.
+		told := s.journal.reserve(Decision{Kind: DecisionAdmitted, Request: a.job.id, Query: true, Placement: p})
 		if !s.undisturbed(a) {
+			told.drop()
 			return lostRace, Placement{}, nil
 		}
-		p := placementOf(a.look.Placed(choice.Candidate))
-		if !a.turn {
-			s.journal.add(Decision{Kind: DecisionAdmitted, Request: a.job.id, Query: true, Placement: p})
-		}
+		told.keep()
 		return decided, p, nil
 	}
-	a.expected = s.estimate(a.look, choice)
+	a.expected = s.estimate(a, choice)
 	chosen := a.look.Slot(choice.Candidate)
 	witness := chosen
 	gated := a.world.Profile.Class(a.class).CanQueue()
@@ -76,10 +77,10 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, Placement, err
 	holds := !chosen.Shard.DeadLocked() && s.undisturbed(a) &&
 		(!a.turn || !chosen.Shard.HintedLocked() && !witness.Shard.HintedLocked()) &&
 		(!gated || a.idleLocked(witness)) &&
-		a.look.StandsLocked(choice, &load) && a.look.TrackLocked(choice)
+		a.look.StandsLocked(choice, &load) && a.trackLocked(choice)
 	var placement Placement
 	if holds {
-		placement = s.bookLocked(a, choice, chosen.Shard)
+		placement = s.takeLocked(a, choice, chosen.Shard)
 	}
 	shards.UnlockBoth(chosen.Shard, witness.Shard)
 	if !holds {
@@ -98,7 +99,7 @@ func (s *Scheduler) attemptLocked(a *attempt) (outcome, Placement, error) {
 	if failed != nil {
 		return decided, Placement{}, FailureError(a.job.id, failed)
 	}
-	a.expected = s.estimate(l, choice)
+	a.expected = s.estimate(a, choice)
 	chosen := l.Candidate(choice.Candidate).Rank
 	perturb.Point()
 	l.LockEligible()
@@ -114,14 +115,31 @@ func (s *Scheduler) attemptLocked(a *attempt) (outcome, Placement, error) {
 	} else if choice.Candidate = l.Find(chosen); choice.Candidate < 0 {
 		return lostRace, Placement{}, nil
 	}
-	if l.MustWait() || !l.TrackLocked(choice) {
+	if l.MustWait() || !a.trackLocked(choice) {
 		return lostRace, Placement{}, nil
 	}
 	shard := l.Slot(choice.Candidate).Shard
 	if shard.DeadLocked() {
 		return lostRace, Placement{}, nil
 	}
-	return decided, s.bookLocked(a, choice, shard), nil
+	return decided, s.takeLocked(a, choice, shard), nil
+}
+
+// onlyReads: a query that nobody waits before or behind needs no lock. In the
+// turn it does, to see whether something was freed for those before it.
+func (a *attempt) onlyReads() bool { return a.job.query && !a.turn }
+
+// trackLocked has a selector with state note the booking.
+func (a *attempt) trackLocked(choice pool.Choice) bool {
+	return a.job.query || a.look.TrackLocked(choice)
+}
+
+// takeLocked books, unless the job is a query. REQUIRES: the rank's lock.
+func (s *Scheduler) takeLocked(a *attempt, choice pool.Choice, shard *shards.Shard) Placement {
+	if a.job.query {
+		return placementOf(a.look.Placed(choice.Candidate))
+	}
+	return s.bookLocked(a, choice, shard)
 }
 
 // undisturbed reports whether the world stands and nobody else's turn has come.
@@ -171,17 +189,21 @@ func (s *Scheduler) bookLocked(a *attempt, choice pool.Choice, shard *shards.Sha
 		s.expiry.live.Add(1)
 	}
 	rec.shard.Store(shard)
-	shard.BookLocked(&rec.Booking, r.Blocks)
+	var told *entry
 	if !a.turn {
-		s.journal.add(Decision{Kind: DecisionAdmitted, Request: j.id, Placement: p})
+		// Whoever sees the booking and comes to wait for it is told after it.
+		told = s.journal.reserve(Decision{Kind: DecisionAdmitted, Request: j.id, Placement: p})
 	}
+	shard.BookLocked(&rec.Booking, r.Blocks)
+	told.keep()
 	return p
 }
 
 // estimate returns the expected prefill duration of a request on its rank.
-func (s *Scheduler) estimate(l *pool.Look, choice pool.Choice) time.Duration {
+func (s *Scheduler) estimate(a *attempt, choice pool.Choice) time.Duration {
+	l := a.look
 	r := l.Request
-	if r.Expected != lifecycle.NoDuration || s.estimator == nil || !r.Tracked {
+	if r.Expected != lifecycle.NoDuration || s.estimator == nil || !r.Tracked || a.job.query {
 		return r.Expected
 	}
 	p := l.Placed(choice.Candidate)

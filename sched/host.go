@@ -116,6 +116,11 @@ func (l *line) Refuse(class int, j *job, why queue.Refusal, limit string, usage,
 
 // Stays implements queue.Host.
 func (l *line) Stays(class int, j *job) {
-	l.s.ledger.count(j, class)
-	l.s.journal.add(Decision{Kind: DecisionQueued, Request: j.id, Query: j.query})
+	// If its owner leaves meanwhile, that is told after this, or this is not told.
+	told := l.s.journal.reserve(Decision{Kind: DecisionQueued, Request: j.id, Query: j.query})
+	if l.s.ledger.count(j, class) {
+		told.keep()
+	} else {
+		told.drop()
+	}
 }

@@ -62,17 +62,18 @@ func (l *ledger) reset(p *policy.Profile) {
 
 // count adds a job to its class, unless it has been settled meanwhile: then
 // whoever settled it has found it uncounted, or will find it counted.
-func (l *ledger) count(j *job, class int) {
+func (l *ledger) count(j *job, class int) (counted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if j.state.Load() != jobWaiting {
-		return
+		return false
 	}
 	c := l.mu.classes[class]
 	c.pending++
 	c.raw.add(j.entry.Raw)
 	c.cached.add(j.entry.Cached)
 	j.counted = c
+	return true
 }
 
 // uncount takes a job out of its class, if it was counted.

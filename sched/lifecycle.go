@@ -186,7 +186,7 @@ func (s *Scheduler) end(rec *record, attempt uint64, cause error) error {
 
 // ended does what remains once a booking is off its rank.
 func (s *Scheduler) ended(rec *record, cause error) {
-	s.ids.Delete(rec.ID)
+	s.unclaim(rec)
 	s.expiry.ended(s)
 	if cause != nil {
 		s.finish(rec, cause)

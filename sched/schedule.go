@@ -152,8 +152,14 @@ func (s *Scheduler) admitAtDoor(ctx context.Context, j *job, r *Request, query b
 	return err
 }
 
-// unclaim frees the id of a record that is not booked.
-func (s *Scheduler) unclaim(rec *record) { s.ids.Delete(rec.ID) }
+// unclaim frees the id of a record that is not booked any more, unless that was
+// done before and the id is another's by now: a booking whose owner was not told
+// yet may be ended by its id or with its worker.
+func (s *Scheduler) unclaim(rec *record) {
+	s.ids.Compute(rec.ID, func(holder *record, _ bool) (*record, bool) {
+		return holder, holder == nil || holder == rec
+	})
+}
 
 // outcome is what became of an attempt to decide without standing in line.
 type outcome uint8
