@@ -15,6 +15,9 @@ type Lane[T any] struct {
 	// blocked: the lane was tested and could not run, and nothing that could
 	// change this has happened since.
 	blocked bool
+	// overloaded: at that test all ranks of the lane were overloaded. Only another
+	// world can change this, and that unblocks all lanes.
+	overloaded bool
 	// retestAt is the instant at which time alone may unblock the lane.
 	retestAt int64
 	// Places in the class's heaps of lanes that are not blocked and in the

@@ -103,6 +103,7 @@ func NewLine[T any](classes []ClassSpec, host Host[T]) *Line[T] {
 	l := &Line[T]{host: host}
 	l.test = func(class int, lane *Lane[T]) (bool, int64) {
 		gate := host.Gate(class, lane.First().Value, false)
+		lane.overloaded = gate.AllOverloaded()
 		return !gate.MustWait, gate.RetestAt
 	}
 	l.Reset(classes)
@@ -160,12 +161,16 @@ func (l *Line[T]) serve(budget *int, watched *Entry[T]) (status Status, served b
 // again.
 func (l *Line[T]) Arrive(class int, e *Entry[T], budget *int) Status {
 	rules := l.host.Rules(class)
+	limit, never := rules.NeverQueues()
+	if lane := l.classes[class].lanes[e.Lane]; lane != nil && lane.blocked && !lane.overloaded && !never {
+		// Who is as bound as it is waits already: it will too.
+		return l.stand(class, e, rules, budget)
+	}
 	gate := l.host.Gate(class, e.Value, false)
 	if gate.AllOverloaded() {
 		l.host.Refuse(class, e.Value, RefusedOverloaded, "", 0, 0)
 		return Done
 	}
-	limit, never := rules.NeverQueues()
 	switch {
 	case never && rules.CanQueue() && l.host.Usage(class).Requests > 0:
 		l.host.Refuse(class, e.Value, RefusedFull, limit, l.host.Usage(class).Of(limit), 0)
