@@ -93,11 +93,15 @@ func (b *Booking) Placement() Placement {
 // ended or the worker has gone, the error is ErrWorkerRemoved or the cause.
 func (b *Booking) Instance() (Worker, error) {
 	shard := b.rec.lock()
-	live := b.rec.Live()
+	live, dead := b.rec.Live(), shard.DeadLocked()
 	shard.Unlock()
 	if !live {
 		code := b.Err()
-		if code == nil {
+		switch {
+		case code != nil:
+		case dead:
+			code = ErrWorkerRemoved // and about to be told so
+		default:
 			code = ErrNotFound
 		}
 		return Worker{}, &Error{Code: code, Request: b.ID(), Rule: "the booking has ended"}

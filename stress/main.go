@@ -1,6 +1,7 @@
-// Command stress runs scheduling scripts against the scheduler and the actor
-// reference.
+// Command stress puts the scheduler and the actor reference under load that is
+// checked, and runs scheduling scripts against them.
 //
+//	go run ./stress -for 60s -callers 256
 //	go run ./stress script [-engine NAME] FILE...
 //	go run ./stress diff [-n SCRIPTS] [-seed SEED]
 package main
@@ -9,13 +10,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 )
 
 // Exit codes.
 const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
 )
 
 // streams are where a subcommand reads and writes.
@@ -32,6 +35,7 @@ type subcommand struct {
 
 func subcommands() []subcommand {
 	return []subcommand{
+		{"storm", "let many callers loose on an engine and check what it does; flags alone mean this", runStorm},
 		{"script", "run scripts and print each command with what it does", runScript},
 		{"diff", "compare the engines with a model on random scripts", runDiff},
 	}
@@ -55,6 +59,9 @@ func run(s streams, arguments []string) int {
 		if c.name == arguments[0] {
 			return c.run(s, arguments[1:])
 		}
+	}
+	if strings.HasPrefix(arguments[0], "-") {
+		return runStorm(s, arguments)
 	}
 	fmt.Fprintf(s.err, "stress: unknown command %q\n\n", arguments[0])
 	usage(s.err)

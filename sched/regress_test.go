@@ -1,0 +1,132 @@
+package sched_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-3c5df8a4/turnstile/sched"
+	"github.com/seed-3c5df8a4/turnstile/sched/clock"
+	"github.com/seed-3c5df8a4/turnstile/sched/selector"
+)
+
+// What storms have found, made small.
+
+// A booking may be ended by its id before its owner is told of it. The id is then
+// free, and may be another's by the time the owner gives up.
+func TestGivingUpDoesNotFreeAnIDThatIsAnothersByNow(t *testing.T) {
+	t.Parallel()
+	manual := clock.NewManual(time.Unix(1000, 0))
+	looking, proceed := make(chan struct{}), make(chan struct{})
+	s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing), RefreshAfter: time.Second}, sched.WithClock(manual),
+		sched.WithOverlapRefresher(func(context.Context, []uint64) ([]sched.Overlap, error) {
+			close(looking)
+			<-proceed
+			return nil, nil
+		}))
+	addWorkers(t, s, 2)
+	hold := schedule(t, s, sched.Request{ID: "hold", ISL: 10, Pin: &sched.RankID{Worker: 1}})
+	ctx, cancel := context.WithCancel(withTimeout(t))
+	gaveUp := make(chan error)
+	go func() {
+		_, err := s.Schedule(ctx, &sched.Request{ID: "r", ISL: 10, Blocks: []uint64{1}, Pin: &sched.RankID{Worker: 1}})
+		gaveUp <- err
+	}()
+	require.Eventually(t, func() bool { return s.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
+	require.NoError(t, s.Settle(ctx))
+	manual.Advance(2 * time.Second)
+	require.NoError(t, hold.Release())
+	<-looking // it is booked, and its owner not told yet
+	require.NoError(t, s.Release("r", 0))
+	other := schedule(t, s, sched.Request{ID: "r", ISL: 10})
+	cancel()
+	close(proceed)
+	require.ErrorIs(t, <-gaveUp, sched.ErrCanceled)
+	_, err := s.Schedule(t.Context(), &sched.Request{ID: "r", ISL: 10})
+	require.ErrorIs(t, err, sched.ErrDuplicate)
+	require.NoError(t, s.Release("r", other.Attempt()))
+	requireIdle(t, s)
+}
+
+// holdTurn is a selector that stops at requests of one length.
+type holdTurn struct {
+	selector.Selector
+	at               int64
+	stopped, proceed chan struct{}
+}
+
+func (h *holdTurn) Pick(in *selector.Input) (selector.Pick, error) {
+	if in.ISL == h.at {
+		h.stopped <- struct{}{}
+		<-h.proceed
+	}
+	return h.Selector.Pick(in)
+}
+
+// A query that arrives while capacity is being freed does not get the answer that
+// was somebody else's turn: it is tested on no newer loads than those before it.
+func TestQueryDoesNotPassThoseBeforeIt(t *testing.T) {
+	t.Parallel()
+	sel := &holdTurn{selector.KV(), 77, make(chan struct{}), make(chan struct{})}
+	var answered atomic.Bool
+	s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing), Selector: sel},
+		sched.WithDecisionHook(func(d sched.Decision) {
+			if d.Query && d.Kind == sched.DecisionAdmitted {
+				answered.Store(true)
+			}
+		}))
+	addWorkers(t, s, 3)
+	ctx := withTimeout(t)
+	on := func(worker uint64) *sched.RankID { return &sched.RankID{Worker: worker} }
+	one := schedule(t, s, sched.Request{ID: "one", ISL: 10, Pin: on(1)})
+	two := schedule(t, s, sched.Request{ID: "two", ISL: 10, Pin: on(2)})
+	three := schedule(t, s, sched.Request{ID: "three", ISL: 10, Pin: on(3)})
+	waiting := int64(0)
+	begin := func(f func()) {
+		waiting++
+		go f()
+		require.Eventually(t, func() bool { return s.Stats().Waiting == waiting }, time.Minute, time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // its ticket comes after it is counted
+	}
+	first, query, third := make(chan *sched.Booking, 1), make(chan error, 1), make(chan *sched.Booking, 2)
+	begin(func() {
+		b, err := s.Schedule(ctx, &sched.Request{ID: "first", ISL: 10, Allowed: []uint64{1, 2}})
+		assert.NoError(t, err)
+		first <- b
+	})
+	require.NoError(t, s.Settle(ctx))
+	require.NoError(t, three.Release())
+	holder := func(id string) func() {
+		return func() {
+			b, err := s.Schedule(ctx, &sched.Request{ID: id, ISL: 77, NoPrefillTracking: true, Allowed: []uint64{3}})
+			assert.NoError(t, err)
+			third <- b
+		}
+	}
+	begin(holder("has the turn"))
+	<-sel.stopped
+	begin(holder("has the next turn"))
+	begin(func() {
+		_, err := s.Query(ctx, &sched.Request{ID: "query", ISL: 10, Pin: on(1)})
+		query <- err
+	})
+	sel.proceed <- struct{}{}
+	<-sel.stopped // the query is behind, and the hints were drained
+	require.NoError(t, one.Release())
+	sel.proceed <- struct{}{}
+	b := <-first
+	require.EqualValues(t, 1, b.Placement().Rank.Worker)
+	require.NoError(t, s.Settle(ctx))
+	require.False(t, answered.Load(), "the query was answered with what the first got")
+	require.NoError(t, b.Release())
+	require.NoError(t, <-query)
+	for range 2 {
+		require.NoError(t, (<-third).Release())
+	}
+	require.NoError(t, two.Release())
+	requireIdle(t, s)
+}

@@ -1,0 +1,95 @@
+package storm
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/seed-3c5df8a4/turnstile/sched"
+)
+
+// checkPlacement checks an admission that was made in one world: invariant 1.
+func (s *storm) checkPlacement(r *sched.Request, p *sched.Placement, w *world, began uint64, scratch []place) []place {
+	places := s.checkRank(r, p, w, scratch)
+	class := w.profile.class(r.Class)
+	if class == nil || !class.CanQueue() || len(places) == 0 {
+		return places
+	}
+	s.witnessed.Add(1)
+	blocked := 0
+	for i := range places {
+		if places[i].overloaded || places[i].book.busySince(began, *class.BusyThreshold) {
+			blocked++
+		}
+	}
+	if class.MustWait(blocked, len(places)) {
+		s.broken.add(1, "%s was admitted to %v while %d of %d ranks were busy, from before it came until it was booked",
+			r.ID, p.Rank, blocked, len(places))
+	}
+	return places
+}
+
+// checkRank checks that a rank chosen in one world is one of the eligible.
+func (s *storm) checkRank(r *sched.Request, p *sched.Placement, w *world, scratch []place) []place {
+	places := w.eligible(r, scratch)
+	i := slices.IndexFunc(places, func(l place) bool { return l.id == p.Rank })
+	switch {
+	case i < 0:
+		s.broken.add(1, "%s was put on %v, which is not eligible", r.ID, p.Rank)
+	case places[i].overloaded:
+		s.broken.add(1, "%s was put on %v, which is overloaded", r.ID, p.Rank)
+	case p.Endpoint != w.endpoint(p.Rank.Worker):
+		s.broken.add(2, "%s was put on %v at %q, which is at %q", r.ID, p.Rank, p.Endpoint, w.endpoint(p.Rank.Worker))
+	}
+	return places
+}
+
+// checkVisible checks that what was booked before is seen: invariant 2.
+func (s *storm) checkVisible(b *book, rank sched.RankID, r *sched.Request, w *world) {
+	count, tokens, leaves := b.read()
+	loads := s.engine.Loads()
+	if _, _, now := b.read(); now != leaves || s.world.Load() != w {
+		return
+	}
+	s.looked.Add(1)
+	i := slices.IndexFunc(loads, func(l sched.RankLoad) bool { return l.Rank == rank })
+	if i < 0 {
+		s.broken.add(2, "Loads does not list %v", rank)
+		return
+	}
+	l := loads[i]
+	if l.Requests < count || l.PrefillTokens < tokens || l.Blocks < min(1, int64(len(r.Blocks))) {
+		s.broken.add(2, "after Schedule returned for %s, Loads shows %+v; owners know of %d bookings with %d tokens",
+			r.ID, l, count, tokens)
+	}
+}
+
+// checkError checks an error of Schedule, Query or Select.
+func (s *storm) checkError(r *sched.Request, err error, before *world) {
+	var e *sched.Error
+	if !errors.As(err, &e) {
+		s.broken.add(8, "%s: an error that is no *sched.Error: %v", r.ID, err)
+		return
+	}
+	switch e.Code {
+	case sched.ErrCanceled, sched.ErrDeadline, sched.ErrQueueFull, sched.ErrWouldQueue:
+	case sched.ErrDuplicate:
+		if r.ID[0] != 's' {
+			s.broken.add(10, "%s is still taken although its last request has ended", r.ID)
+		}
+	case sched.ErrSelector:
+		if s.config.Calm || s.config.Exact {
+			s.broken.add(8, "%s: %v", r.ID, err)
+		}
+	case sched.ErrNoEndpoints, sched.ErrOverloaded, sched.ErrPinnedOverloaded:
+		if before == nil || before != s.world.Load() {
+			return
+		}
+		places := before.eligible(r, nil)
+		free := slices.ContainsFunc(places, func(l place) bool { return !l.overloaded })
+		if free || (e.Code == sched.ErrNoEndpoints) != (len(places) == 0) {
+			s.broken.add(8, "%s: %v, but %d ranks are eligible", r.ID, err, len(places))
+		}
+	default:
+		s.broken.add(8, "%s: %v", r.ID, err)
+	}
+}

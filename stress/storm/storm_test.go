@@ -1,0 +1,96 @@
+package storm
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/seed-3c5df8a4/turnstile/stress/engines"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func runStorm(t *testing.T, c Config) *Report {
+	t.Helper()
+	if c.Callers == 0 {
+		c.Callers = 128
+	}
+	if c.Seed == 0 {
+		c.Seed = rand.Uint64()
+	}
+	if c.For == 0 && c.Ops == 0 {
+		c.For = 1500 * time.Millisecond
+		if testing.Short() {
+			c.For = 500 * time.Millisecond
+		}
+	}
+	c.Patience = 10 * time.Second
+	r, err := Run(t.Context(), c)
+	require.NoError(t, err)
+	var text bytes.Buffer
+	require.NoError(t, r.Write(&text))
+	t.Log("\n" + text.String())
+	require.True(t, r.OK())
+	return r
+}
+
+// Everything at once, on the library.
+func TestStorm(t *testing.T) {
+	for _, profile := range Profiles() {
+		t.Run(profile, func(t *testing.T) {
+			r := runStorm(t, Config{Engine: engines.Sharded, Profile: profile})
+			require.Positive(t, r.Rests)
+			require.Positive(t, r.Lulls)
+			require.Positive(t, r.Visible)
+			if profile != ProfileOff {
+				require.Positive(t, r.WitnessChecks)
+			}
+		})
+	}
+}
+
+// On ranks that take one prefill each, the rank that is booked is the witness.
+func TestExactStorm(t *testing.T) {
+	for _, name := range Engines() {
+		t.Run(name, func(t *testing.T) {
+			runStorm(t, Config{Engine: name, Profile: ProfileOn, Exact: true})
+		})
+	}
+}
+
+// Bookings may end by themselves at any moment.
+func TestExpiryStorm(t *testing.T) {
+	for _, profile := range Profiles() {
+		t.Run(profile, func(t *testing.T) {
+			r := runStorm(t, Config{Engine: engines.Sharded, Profile: profile, TTL: 20 * time.Millisecond})
+			require.Positive(t, r.Stats.Expired)
+		})
+	}
+}
+
+// Without churn and faults more is known for sure.
+func TestCalmStorm(t *testing.T) {
+	runStorm(t, Config{Engine: engines.Sharded, Profile: ProfileMixed, Calm: true})
+}
+
+// The same storm on the actors.
+func TestActorStorm(t *testing.T) {
+	for _, name := range Engines()[1:] {
+		for _, profile := range Profiles() {
+			t.Run(name+"/"+profile, func(t *testing.T) {
+				runStorm(t, Config{Engine: name, Profile: profile})
+			})
+		}
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	_, err := Run(t.Context(), Config{Engine: "steam", Profile: "loud", Exact: true, For: -1})
+	for _, text := range []string{`engine "steam"`, `profile "loud"`, "callers 0", "for -1ns", "exact"} {
+		require.ErrorContains(t, err, text)
+	}
+}
