@@ -32,6 +32,8 @@ type options struct {
 	skipBad, sort bool
 	actorIndex    bool
 	harness       bool
+
+	micro microOptions
 }
 
 // usageError is an error of whoever called the program.
@@ -45,13 +47,14 @@ func parseFlags(args []string, engines []namedEngine, stderr io.Writer) (*option
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.Usage = func() {
-		fmt.Fprintln(stderr, "Replays a workload through each engine in each mode and compares them.\nUsage: go run ./bench [flags]")
+		fmt.Fprint(stderr, usage)
 		f.PrintDefaults()
 	}
 	engineNames := f.String("engines", "", "`names` of the engines to run, separated by commas: "+strings.Join(namesOf(engines), ", ")+" (default all)")
 	modeNames := f.String("modes", "", "`names` of the modes to run, separated by commas: off, on, mixed (default all)")
 	f.IntVar(&o.workers, "workers", 16, "number of workers")
-	f.IntVar(&o.ranks, "ranks", 1, "ranks of each worker")
+	ranks := intList{1}
+	f.Var(&ranks, "ranks", "ranks of each worker; with -scenario, only the rows with these `numbers` of ranks")
 	f.IntVar(&o.requests, "requests", 0, "requests to send; 0 is 7000, or all of a trace")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the synthetic workload, and of the classes of a trace's requests")
 	f.Float64Var(&o.speed, "speed", 0, "simulated seconds per second; 0 makes a run last 3.2 s, with a trace 8 s, or as long as 2500 arrivals per second take")
@@ -67,6 +70,7 @@ func parseFlags(args []string, engines []namedEngine, stderr io.Writer) (*option
 	f.BoolVar(&o.skipBad, "skip-bad", false, "pass over bad lines of the trace, counting them, instead of failing at the first")
 	f.BoolVar(&o.sort, "sort", false, "sort a trace that is not in the order of time, instead of failing where time goes back")
 	f.BoolVar(&o.actorIndex, "actor-index", true, "let the actor engines select through the same indexes as the sharded one")
+	o.micro.register(f)
 	f.BoolVar(&o.harness, "harness", true, "also measure the CPU of the replay itself, on an engine that decides next to nothing")
 
 	if err := f.Parse(args); err != nil {
@@ -81,6 +85,19 @@ func parseFlags(args []string, engines []namedEngine, stderr io.Writer) (*option
 
 	var errs []error
 	var err error
+	if o.micro.wanted(set) {
+		if errs = o.micro.check(set, ranks, *engineNames); f.NArg() > 0 {
+			errs = append(errs, fmt.Errorf("%q: flags only", f.Arg(0)))
+		}
+		if len(errs) > 0 {
+			return nil, usageError{errors.Join(errs...)}
+		}
+		return o, nil
+	}
+	if len(ranks) != 1 {
+		errs = append(errs, fmt.Errorf("-ranks %v: must be one number without -scenario", &ranks))
+	}
+	o.ranks = ranks[0]
 	if o.engines, err = pick("engines", *engineNames, engines, namesOf(engines)); err != nil {
 		errs = append(errs, err)
 	}

@@ -2,6 +2,9 @@
 // what they do side by side. Without flags it needs nothing beside the checkout
 // and ends within a minute; -trace replays a recorded workload instead.
 //
+// With -scenario, -quick, -json or -html it compares the engines in small closed
+// loops instead, and holds what they reach against what is required.
+//
 // It exits with 0 if every request was scheduled and nothing was left behind, 1
 // if not or if the trace is bad, 2 if a flag is, and 130 if interrupted.
 package main
@@ -40,6 +43,9 @@ func run(ctx context.Context, args []string, engines []namedEngine, stdout, stde
 	o, err := parseFlags(args, engines, stderr)
 	if errors.Is(err, flag.ErrHelp) {
 		return 0
+	}
+	if err == nil && o.micro.on {
+		return runMicro(ctx, &o.micro, stdout, stderr, terminal)
 	}
 	if err == nil && len(o.engines) == 0 {
 		err = errors.New("there is no engine to run")

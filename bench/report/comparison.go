@@ -1,0 +1,44 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// Comparison is all rows of one run.
+type Comparison struct {
+	Machine string
+	Began   time.Time
+	Took    time.Duration
+	Rounds  int
+	Rows    []Row
+}
+
+// WriteSummary prints what is required and what was reached, a line for each demand.
+func (c *Comparison) WriteSummary(w io.Writer) error {
+	lines := [][]string{}
+	counts := map[string]int{}
+	for i := range c.Rows {
+		r := &c.Rows[i]
+		for _, v := range r.Verdicts {
+			counts[v.Mark()]++
+			lines = append(lines, []string{r.Where() + ": " + v.What, v.Need, orNone(v.Reached), v.Mark()})
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	lines = append([][]string{{"required", "", "reached", ""}, nil}, lines...)
+	_, err := fmt.Fprintf(w, "%s\n%d met, %d short, %d not run, in %.0f s\n", align(lines),
+		counts["met"], counts["short"], counts["not run"], c.Took.Seconds())
+	return err
+}
+
+// Where is the scenario with the callers and ranks.
+func (r *Row) Where() string {
+	if r.Callers == 0 {
+		return r.Scenario
+	}
+	return fmt.Sprintf("%s %s × %s", r.Scenario, grouped(int64(r.Callers)), grouped(int64(r.Ranks)))
+}
