@@ -18,6 +18,11 @@
 // each latency. CPU is that of the process (getrusage), garbage collection and
 // harness included; allocations are those of the process.
 //
+// On a busy machine the goroutine that measures may be put aside between reading
+// clock and counters and telling the callers that the phase begins or ends. If
+// that takes more than a twentieth of the round, the phase is measured anew, up to
+// five times; what then is still uncertain is left out.
+//
 // An engine in which all callers advance in step (each cycle of the actor's
 // channel serves every caller once) is measured over whole cycles, if the round
 // is too short for many of them.

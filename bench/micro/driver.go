@@ -288,20 +288,24 @@ func (d *driver) measure(ctx context.Context, duration time.Duration) (*outcome,
 
 const (
 	attempts  = 5
-	sharpness = 50
+	sharpness = 20
 )
 
-// take is the phase measured. It is not sharp if it is not certain when it began
-// or ended.
+// take is the phase measured. It is not sharp if too much may have gone on between
+// the looks at clock and counters and the moments when the callers were told;
+// then it says nothing of what an operation takes of CPU and memory.
 func (d *driver) take(ctx context.Context, duration time.Duration, callers int64, every int) (out *outcome, sharp bool, err error) {
 	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
 	out = &outcome{}
 	w := watch{driver: d, out: out, every: duration / (windows + 1), least: math.MaxInt64}
 	w.start()
-	done, cpu, began := d.sum(), cpuTime(), time.Now()
+	about := time.Now()
+	runtime.ReadMemStats(&before)
+	done, cpu := d.sum(), cpuTime()
+	began := time.Now()
 	d.window = &phase{kind: measuring, every: every}
-	blur := d.tell(d.window)
+	d.phase.Store(d.window)
+	blur := time.Since(about)
 	for {
 		left := duration - time.Since(began)
 		if left <= 0 && d.cycled(d.sum()-done, callers) {
@@ -318,23 +322,20 @@ func (d *driver) take(ctx context.Context, duration time.Duration, callers int64
 			w.look(time.Since(began))
 		}
 	}
-	out.wall = time.Since(began)
+	ended := time.Now()
 	used := cpuTime() - cpu
-	blur += d.tell(&phase{kind: warming, every: every})
+	d.phase.Store(&phase{kind: warming, every: every})
 	runtime.ReadMemStats(&after)
+	blur += time.Since(ended)
+	out.wall = ended.Sub(began)
 	w.finish()
 	out.total = report.NewRound()
-	out.total[report.CPUPerOp] = float64(used)
-	out.total[report.AllocsPerOp] = float64(after.Mallocs - before.Mallocs)
-	out.total[report.BytesPerOp] = float64(after.TotalAlloc - before.TotalAlloc)
-	return out, blur < out.wall/sharpness, nil
-}
-
-// tell changes the phase, and returns how long that took.
-func (d *driver) tell(p *phase) time.Duration {
-	from := time.Now()
-	d.phase.Store(p)
-	return time.Since(from)
+	if sharp = blur < out.wall/sharpness; sharp {
+		out.total[report.CPUPerOp] = float64(used)
+		out.total[report.AllocsPerOp] = float64(after.Mallocs - before.Mallocs)
+		out.total[report.BytesPerOp] = float64(after.TotalAlloc - before.TotalAlloc)
+	}
+	return out, sharp, nil
 }
 
 // cycled reports whether so many operations make a fair sample: many cycles of
@@ -399,6 +400,10 @@ func known(cpu float64) float64 {
 }
 
 func fill(r *report.Round, ops int64, wall time.Duration, h *hdrhistogram.Histogram) {
+	if ops == 0 {
+		*r = report.NewRound()
+		return
+	}
 	r[report.OpsPerSecond] = float64(ops) / wall.Seconds()
 	r[report.TimePerOp] = float64(wall) / float64(ops)
 	if h.TotalCount() > 0 {
