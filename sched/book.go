@@ -37,6 +37,7 @@ type attempt struct {
 	turn  bool // made by the holder of the turn
 
 	expected time.Duration
+	told     *entry // the place of the decision in the journal, outside the turn
 }
 
 // attempt makes one attempt. REQUIRES: the look was taken.
@@ -73,6 +74,7 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, Placement, err
 	}
 	perturb.Point()
 	shards.LockBoth(chosen.Shard, witness.Shard)
+	s.reserve(a)
 	load := chosen.Shard.LoadLocked()
 	holds := !chosen.Shard.DeadLocked() && s.undisturbed(a) &&
 		(!a.turn || !chosen.Shard.HintedLocked() && !witness.Shard.HintedLocked()) &&
@@ -84,6 +86,7 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, Placement, err
 	}
 	shards.UnlockBoth(chosen.Shard, witness.Shard)
 	if !holds {
+		a.told.drop()
 		return lostRace, Placement{}, nil
 	}
 	return decided, placement, nil
@@ -104,6 +107,8 @@ func (s *Scheduler) attemptLocked(a *attempt) (outcome, Placement, error) {
 	perturb.Point()
 	l.LockEligible()
 	defer l.UnlockEligible()
+	s.reserve(a)
+	defer func() { a.told.drop() }() // unless it is kept
 	if !s.undisturbed(a) || a.turn && l.HintedLocked() {
 		return lostRace, Placement{}, nil
 	}
@@ -123,6 +128,15 @@ func (s *Scheduler) attemptLocked(a *attempt) (outcome, Placement, error) {
 		return lostRace, Placement{}, nil
 	}
 	return decided, s.takeLocked(a, choice, shard), nil
+}
+
+// reserve takes the place in the journal of a booking outside the turn. It comes
+// before the look at who waits: whoever comes to wait after that look, because of
+// this booking or in another world, is told later. REQUIRES: the ranks' locks.
+func (s *Scheduler) reserve(a *attempt) {
+	if !a.turn {
+		a.told = s.journal.reserve(Decision{Kind: DecisionAdmitted, Request: a.job.id})
+	}
 }
 
 // onlyReads: a query that nobody waits before or behind needs no lock. In the
@@ -189,13 +203,8 @@ func (s *Scheduler) bookLocked(a *attempt, choice pool.Choice, shard *shards.Sha
 		s.expiry.live.Add(1)
 	}
 	rec.shard.Store(shard)
-	var told *entry
-	if !a.turn {
-		// Whoever sees the booking and comes to wait for it is told after it.
-		told = s.journal.reserve(Decision{Kind: DecisionAdmitted, Request: j.id, Placement: p})
-	}
 	shard.BookLocked(&rec.Booking, r.Blocks)
-	told.keep()
+	a.told.keepAt(p)
 	return p
 }
 

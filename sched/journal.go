@@ -51,7 +51,18 @@ func (j *journal) reserve(d Decision) *entry {
 }
 
 func (e *entry) keep() { e.set(entryKept) }
+
+// drop does nothing to a decision that was kept.
 func (e *entry) drop() { e.set(entryDropped) }
+
+// keepAt keeps an admission whose placement was not known when its place in the
+// order was taken.
+func (e *entry) keepAt(p Placement) {
+	if e != nil {
+		e.decision.Placement = p // read only once it is kept
+		e.keep()
+	}
+}
 
 func (e *entry) set(state entryState) {
 	if e == nil {
@@ -59,7 +70,9 @@ func (e *entry) set(state entryState) {
 	}
 	e.journal.mu.Lock()
 	defer e.journal.mu.Unlock()
-	e.state = state
+	if e.state == entryOpen {
+		e.state = state
+	}
 }
 
 // deliver tells what can be told: all decisions up to the first that is open. If
