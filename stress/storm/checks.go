@@ -57,7 +57,11 @@ func (s *storm) checkVisible(b *book, rank sched.RankID, r *sched.Request, w *wo
 		return
 	}
 	l := loads[i]
-	if l.Requests < count || l.PrefillTokens < tokens || l.Blocks < min(1, int64(len(r.Blocks))) {
+	blocks := int64(0)
+	if !mayWeigh(r.Blocks) {
+		blocks = int64(len(r.Blocks))
+	}
+	if l.Requests < count || l.PrefillTokens < tokens || l.Blocks < blocks {
 		s.broken.add(2, "after Schedule returned for %s, Loads shows %+v; owners know of %d bookings with %d tokens",
 			r.ID, l, count, tokens)
 	}
