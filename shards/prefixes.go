@@ -171,7 +171,7 @@ func (p *Prefixes) drop(path []uint64, to int, s *Shard) {
 					return nil, true
 				}
 				e = now
-				return now, now.setDepth(s, max(0, to-at)) == 0
+				return now, now.setDepth(s, min(max(0, to-at), len(now.hashes))) == 0
 			})
 		}
 		at += len(e.hashes)

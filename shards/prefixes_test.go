@@ -4,8 +4,10 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/seed-3c5df8a4/turnstile/internal/invariants"
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
@@ -180,6 +182,91 @@ func TestPrefixesAgainstEachRank(t *testing.T) {
 		}
 		if n := env.Prefixes().Len(); n != 0 {
 			t.Fatalf("seed %d: %d are left", seed, n)
+		}
+	}
+}
+
+// One rank parts from a run of blocks that another holds, in the very moment in
+// which a third comes to hold it or gives it up; each time on new blocks. Had it
+// more than one thing to do, the later would cover up for the earlier.
+func TestPrefixesPartWhileHeld(t *testing.T) {
+	n := int64(20_000)
+	patience := 10_000 // to give the processor away sooner would be too late for the moment
+	if testing.Short() || invariants.Enabled {
+		n, patience = n/10, patience/10
+	}
+	env := timeless()
+	list := newShards(env, 3)
+	release := func(s *shards.Shard, b *lifecycle.Booking) {
+		s.Lock()
+		s.ReleaseLocked(b)
+		s.Unlock()
+	}
+	var parted []uint64
+	var parting *lifecycle.Booking
+	var round, done atomic.Int64
+	reached := func(counter *atomic.Int64, i int64) {
+		for spins := 0; counter.Load() < i; spins++ {
+			if spins > patience {
+				runtime.Gosched()
+			}
+		}
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := int64(1); ; i++ {
+			if reached(&round, i); round.Load() > n {
+				return
+			}
+			parting = booked(list[1], tokens(1), parted...)
+			done.Store(i)
+		}
+	})
+	defer func() { // also when the test fails halfway
+		round.Store(n + 1)
+		wg.Wait()
+	}()
+	for i := int64(1); i <= n; i++ {
+		whole := make([]uint64, 40)
+		for j := range whole {
+			whole[j] = uint64(i)<<8 | uint64(j)
+		}
+		parted = slices.Clone(whole)
+		parted[20]++
+		first := booked(list[0], tokens(1), whole...)
+		var third, kept *lifecycle.Booking
+		if i%2 == 0 {
+			third = booked(list[2], tokens(1), whole...)
+		}
+		if i%4 == 0 { // then it gives up the end of it only
+			kept = booked(list[2], tokens(1), whole[:30]...)
+		}
+		round.Store(i)
+		for range i % 97 * 8 { // now a little earlier, now a little later
+			_ = done.Load()
+		}
+		if third == nil {
+			third = booked(list[2], tokens(1), whole...)
+		} else {
+			release(list[2], third)
+			third = nil
+		}
+		reached(&done, i)
+		sameDepths(t, list, whole)
+		sameDepths(t, list, parted)
+		if levels := env.Prefixes().Find(whole, nil); levels[0].HeldByAll(len(list)) != (third != nil || kept != nil) {
+			t.Fatalf("round %d: held by all: %t", i, levels[0].HeldByAll(len(list)))
+		}
+		if kept != nil {
+			release(list[2], kept)
+		}
+		release(list[0], first)
+		release(list[1], parting)
+		if third != nil {
+			release(list[2], third)
+		}
+		if left := env.Prefixes().Len(); left != 0 {
+			t.Fatalf("round %d: %d are left", i, left)
 		}
 	}
 }

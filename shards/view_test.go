@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-3c5df8a4/turnstile/internal/invariants"
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 )
 
@@ -63,9 +64,13 @@ func lockstep(n int64) lifecycle.Load {
 // The writer changes all numbers together; readers must never see a mixture, and
 // versions only grow.
 func TestReadersSeeOneMoment(t *testing.T) {
-	n := int64(60_000)
+	// Long enough that readers lose their processor in the middle, many times.
+	n := int64(3_000_000)
+	if invariants.Enabled { // a write costs many times more under the race detector
+		n = 60_000
+	}
 	if testing.Short() {
-		n /= 20
+		n /= 10
 	}
 	for _, procs := range []int{2, 8} {
 		func() {
@@ -107,7 +112,7 @@ func TestReadersSeeOneMoment(t *testing.T) {
 					load = lifecycle.Load{}
 				}
 				p.write(&load)
-				if rnd.IntN(100) == 0 {
+				if rnd.IntN(1000) == 0 {
 					runtime.Gosched()
 				}
 			}

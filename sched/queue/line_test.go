@@ -403,19 +403,47 @@ func TestAllOverloaded(t *testing.T) {
 	h := newHost(t, 0, queueing(), never, open())
 	h.expect(0, 1, &caller{name: "waits"}, "waits stays")
 	h.overloaded = 2
+	h.line.UnblockAll() // it is another world
 	for class, name := range []string{"a", "b", "c"} {
 		h.expect(class, uint64(class+2), &caller{name: name, doNotQueue: true}, name+" refused: overloaded")
 	}
-	// Who waits goes on waiting.
-	h.line.UnblockAll()
+	// Who waits goes on waiting; and that its lane is known to be blocked spares
+	// nobody the answer.
 	budget := 10
 	if h.line.Serve(&budget); h.line.Len() != 1 || h.told() != "" {
 		t.Fatal("overload drove somebody out")
 	}
+	h.expect(0, 8, &caller{name: "late"}, "late refused: overloaded")
 	// One that is not suffices.
 	h.overloaded, h.free = 1, 1
 	h.line.UnblockAll()
 	h.expect(0, 9, &caller{name: "d"}, "waits in; d stays")
+}
+
+// Whoever joins a lane that is known to be blocked needs no look of its own.
+func TestArrivalJoinsABlockedLane(t *testing.T) {
+	t.Parallel()
+	never := queueing()
+	never.requests = 0
+	h := newHost(t, 0, queueing(), never)
+	h.expect(0, 1, &caller{name: "a"}, "a stays")
+	looks := h.gates
+	h.expect(0, 2, &caller{name: "b"}, "b stays")
+	if h.gates != looks {
+		t.Fatalf("%d looks for one that joins", h.gates-looks)
+	}
+	// A refusal takes an exact look all the same.
+	h.expect(0, 3, &caller{name: "c", doNotQueue: true}, "c refused: would queue")
+	if h.gates != looks+1 {
+		t.Fatalf("%d looks for one that is refused", h.gates-looks)
+	}
+	// And one that never waits is told at once.
+	h.line.Add(1, entryOf(&caller{name: "left by another profile"}, 4))
+	h.Stays(1, h.line.All()[2].Value)
+	h.told()
+	budget := 10
+	h.line.Serve(&budget)
+	h.expect(1, 5, &caller{name: "d"}, "d refused: full, requests 1 of 0")
 }
 
 func TestLostRaceLeavesNoTrace(t *testing.T) {

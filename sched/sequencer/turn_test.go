@@ -72,6 +72,16 @@ func TestEnterDuringAnEpochHasItsHolderRunAnother(t *testing.T) {
 	}
 }
 
+// takeToken fails the test if there is none: nobody was woken.
+func takeToken(t *testing.T, token <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-token:
+	default:
+		t.Fatal("the heir was not woken")
+	}
+}
+
 func TestTurnIsPassedOnAfterSomeEpochs(t *testing.T) {
 	t.Parallel()
 	var turn Turn
@@ -94,7 +104,7 @@ func TestTurnIsPassedOnAfterSomeEpochs(t *testing.T) {
 	if turn.Idle() {
 		t.Fatal("work is left, but the turn says that it is idle")
 	}
-	<-token
+	takeToken(t, token)
 	e.run = func() bool { runs++; return false }
 	turn.Enter(e) // as the heir does
 	if runs != maxEpochs+1 || !turn.Idle() {
@@ -113,7 +123,7 @@ func TestWhoeverComesFirstTakesAnInheritance(t *testing.T) {
 	if !turn.Idle() {
 		t.Fatal("the turn was not taken")
 	}
-	<-token
+	takeToken(t, token)
 	turn.Enter(done) // the heir finds nothing to do, and that is all right
 	if !turn.Idle() {
 		t.Fatal("the turn was not given up")
