@@ -304,6 +304,29 @@ func TestLockEligibleLocksAllAndOnlyThose(t *testing.T) {
 	l.UnlockEligible()
 }
 
+// The load moves on while it is looked for: in the middle of the look, when the
+// clock is read for a rank that decays, from the rank before to the one after.
+func TestExactGateLooksAgain(t *testing.T) {
+	t.Parallel()
+	for _, exact := range []bool{false, true} {
+		f := newFleet(t, shards.Worker{ID: 1, Ranks: 3})
+		class := classOf(t, f.world, "f-long")
+		b := f.book(rank(1, 0), 1, lifecycle.NoDuration)
+		f.book(rank(1, 1), 9, time.Hour)
+		moving := Lazily(func() int64 {
+			from, to := f.shard(rank(1, 0)), f.shard(rank(1, 2))
+			shards.LockBoth(from, to)
+			from.TransferLocked(b, to, 1)
+			shards.UnlockBoth(from, to)
+			return 0
+		})
+		var l Look
+		if got := l.Gate(f.world, &Request{Params: params()}, class, moving, exact); got.MustWait == exact {
+			t.Errorf("exact %t: %+v", exact, got)
+		}
+	}
+}
+
 // One load goes to and fro between two ranks, so that one of them is idle at any
 // instant. A look that is overtaken may find both busy; an exact one must not.
 func TestExactGateIsTrueAtOneInstant(t *testing.T) {
