@@ -52,6 +52,47 @@ func TestGivingUpDoesNotFreeAnIDThatIsAnothersByNow(t *testing.T) {
 	requireIdle(t, s)
 }
 
+// What a grant that comes too late gives back is for those who wait: its owner,
+// who finds that its context has ended, dispatches them.
+func TestAGrantThatComesTooLateIsPassedOn(t *testing.T) {
+	t.Parallel()
+	manual := clock.NewManual(time.Unix(1000, 0))
+	looking, proceed := make(chan struct{}), make(chan struct{})
+	s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing), RefreshAfter: time.Second}, sched.WithClock(manual),
+		sched.WithOverlapRefresher(func(context.Context, []uint64) ([]sched.Overlap, error) {
+			close(looking)
+			<-proceed
+			return nil, nil
+		}))
+	addWorkers(t, s, 1)
+	hold := schedule(t, s, sched.Request{ID: "hold", ISL: 10})
+	ctx, cancel := context.WithCancel(withTimeout(t))
+	late := make(chan error)
+	go func() {
+		_, err := s.Schedule(ctx, &sched.Request{ID: "late", ISL: 10, Blocks: []uint64{1}})
+		late <- err
+	}()
+	require.Eventually(t, func() bool { return s.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
+	require.NoError(t, s.Settle(ctx))
+	manual.Advance(2 * time.Second)
+	next := make(chan *sched.Booking, 1)
+	go func() {
+		b, err := s.Schedule(withTimeout(t), &sched.Request{ID: "next", ISL: 10})
+		assert.NoError(t, err)
+		next <- b
+	}()
+	require.Eventually(t, func() bool { return s.Stats().Waiting == 2 }, time.Minute, time.Millisecond)
+	require.NoError(t, hold.Release())
+	<-looking
+	cancel()
+	close(proceed)
+	require.ErrorIs(t, <-late, sched.ErrCanceled)
+	b := <-next
+	require.NotNil(t, b)
+	require.NoError(t, b.Release())
+	requireIdle(t, s)
+}
+
 // holdTurn is a selector that stops at requests of one length.
 type holdTurn struct {
 	selector.Selector

@@ -267,6 +267,7 @@ func (s *Scheduler) stand(ctx context.Context, j *job) (*record, Placement, erro
 		}
 		s.unclaim(rec)
 		s.reject(id, query, err)
+		s.freed() // for those who wait
 		s.journal.deliver()
 		return nil, Placement{}, err
 	}
