@@ -133,9 +133,9 @@ func (s *storm) start(all *sync.WaitGroup) {
 // Intervals of what goes on beside the storm.
 const (
 	progressEvery = 200 * time.Millisecond
-	restEvery     = 250 * time.Millisecond
+	restEvery     = 100 * time.Millisecond
 	// lullEvery counts rests.
-	lullEvery = 4
+	lullEvery = 8
 )
 
 // conduct watches the storm, has it pause, and returns when it is to end.
