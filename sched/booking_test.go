@@ -374,7 +374,7 @@ func TestAllocationBudgets(t *testing.T) {
 		_ = b.Release()
 	}), 2.0)
 	assert.Zero(t, testing.AllocsPerRun(1000, func() { _, _ = s.Select(ctx, &r) }))
-	withBlocks := sched.Request{ISL: 64, Blocks: []uint64{1, 2, 3, 4}, Overlaps: []sched.Overlap{{Rank: rank(3), Device: 2}}}
+	withBlocks := sched.Request{ISL: 64, Blocks: []uint64{1, 2, 3, 4}, Overlaps: []sched.Overlap{{Rank: rank(3), Device: 2}, {Rank: rank(1), Device: 1}}}
 	keep := schedule(t, s, sched.Request{ID: "keep", ISL: 64, Blocks: []uint64{1, 2, 3, 4}})
 	assert.Zero(t, testing.AllocsPerRun(1000, func() { _, _ = s.Select(ctx, &withBlocks) }))
 	b := schedule(t, s, sched.Request{ID: "b", ISL: 64})

@@ -44,7 +44,7 @@ func (r *Request) derive(params selector.Params, d *pool.Request) error {
 		}
 	}
 	*d = pool.Request{
-		ISL: r.ISL, Blocks: r.Blocks, Tracked: !r.NoPrefillTracking, Params: params,
+		Scratch: d.Scratch, ISL: r.ISL, Blocks: r.Blocks, Tracked: !r.NoPrefillTracking, Params: params,
 		Expected: lifecycle.NoDuration, ExpectedOSL: r.ExpectedOSL,
 		Constraints: shards.Constraints{
 			Allowed: r.Allowed, Excluded: r.Excluded, RequiredTaints: r.RequiredTaints,
@@ -78,8 +78,11 @@ func (r *Request) derive(params selector.Params, d *pool.Request) error {
 		d.Expected = *r.ExpectedPrefill
 	}
 	var ok bool
-	if d.Overlaps, ok = pool.SortOverlaps(r.Overlaps); !ok {
+	if d.Overlaps, ok = pool.SortOverlaps(r.Overlaps, d.Scratch); !ok {
 		return fault("overlaps: a rank is listed twice")
+	}
+	if len(d.Overlaps) > 0 && &d.Overlaps[0] != &r.Overlaps[0] {
+		d.Scratch = d.Overlaps
 	}
 	return nil
 }

@@ -134,6 +134,7 @@ func (s *Scheduler) putJob(j *job) {
 	*j = job{
 		wake: j.wake, blocks: trimmed(j.blocks), overlaps: trimmed(j.overlaps),
 		ids: trimmed(j.ids), taints: j.taints[:0],
+		request: pool.Request{Scratch: trimmed(j.request.Scratch)},
 	}
 	j.arrivalTicket.Value, j.leaverTicket.Value = j, j
 	s.jobs.Put(j)

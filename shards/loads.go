@@ -121,35 +121,37 @@ type Found struct {
 	Key   int64
 }
 
-// Least returns the rank with the least key, one of the equals by chance, and
-// the rank with the next; no other rank had a lower key than that. Either may
-// have no shard: then there is none that may be chosen.
-func (x *LoadIndex) Least(d Dimension, random func() uint64) (least, next Found) {
+// Least returns the rank with the least key and the rank with the next; no other
+// rank had a lower key than that. Either may have no shard: then there is none
+// that may be chosen. Both levels are gone through from a place that follows from
+// chance, and the first of the equals is taken: each has a chance, at the price
+// of one random number.
+func (x *LoadIndex) Least(d Dimension, chance uint64) (least, next Found) {
+	minima := x.minima[d]
 	best, second := -1, -1
 	bestKey, secondKey := int64(hiddenKey), int64(hiddenKey)
-	ties := uint64(0)
-	for g := range x.minima[d] {
-		key := x.minima[d][g].Load()
-		switch {
-		case key < bestKey:
-			second, secondKey = best, bestKey
-			best, bestKey, ties = g, key, 1
-		case key == bestKey && key != hiddenKey:
-			// Each of the equal groups is as likely to be the one.
-			second, secondKey = g, key
-			if ties++; random()%ties == 0 {
-				second, best = best, g
+	start := int(uint32(chance>>32) % uint32(len(minima)))
+	for part := range 2 {
+		from, to := start, len(minima)
+		if part == 1 {
+			from, to = 0, start
+		}
+		for g := from; g < to; g++ {
+			switch key := minima[g].Load(); {
+			case key < bestKey:
+				second, secondKey = best, bestKey
+				best, bestKey = g, key
+			case key < secondKey:
+				second, secondKey = g, key
 			}
-		case key < secondKey:
-			second, secondKey = g, key
 		}
 	}
 	if best < 0 {
 		return Found{Key: hiddenKey}, Found{Key: hiddenKey}
 	}
-	least, next = x.leastOf(best, d, random)
+	least, next = x.leastOf(best, d, int(chance%groupSize))
 	if second >= 0 {
-		if other, _ := x.leastOf(second, d, random); other.Key < next.Key {
+		if other, _ := x.leastOf(second, d, int(chance%groupSize)); other.Key < next.Key {
 			next = other
 		}
 	}
@@ -159,21 +161,16 @@ func (x *LoadIndex) Least(d Dimension, random func() uint64) (least, next Found)
 	return least, next
 }
 
-func (x *LoadIndex) leastOf(group int, d Dimension, random func() uint64) (least, next Found) {
+func (x *LoadIndex) leastOf(group int, d Dimension, start int) (least, next Found) {
 	g := &x.groups[group]
 	least.Key, next.Key = hiddenKey, hiddenKey
-	at, nextAt, ties := -1, -1, uint64(0)
+	at, nextAt := -1, -1
 	for i := range groupSize {
-		key := g.keys[d][i].Load()
-		switch {
+		i = (i + start) % groupSize
+		switch key := g.keys[d][i].Load(); {
 		case key < least.Key:
 			nextAt, next.Key = at, least.Key
-			at, least.Key, ties = i, key, 1
-		case key == least.Key && key != hiddenKey:
-			nextAt, next.Key = i, key
-			if ties++; random()%ties == 0 {
-				nextAt, at = at, i
-			}
+			at, least.Key = i, key
 		case key < next.Key:
 			nextAt, next.Key = i, key
 		}

@@ -44,12 +44,12 @@ func (l *Look) takeIndexed(w *World, r *Request, class int, at Instant) bool {
 	l.Busy = 0
 	l.places, l.busy, l.candidates = l.places[:0], l.busy[:0], l.candidates[:0]
 
-	least, next := w.Index.Least(dimension, l.Rand.Uint64)
+	least, next := w.Index.Least(dimension, l.Rand.Uint64())
 	if !l.place(least.Shard) || next.Shard != nil && !l.place(next.Shard) {
 		return false
 	}
 	if gated {
-		idlest, _ := w.Index.Least(shards.ByPrefill, l.Rand.Uint64)
+		idlest, _ := w.Index.Least(shards.ByPrefill, l.Rand.Uint64())
 		if !l.place(idlest.Shard) {
 			return false
 		}
@@ -204,7 +204,7 @@ func (l *Look) gateIndexed() (queue.Gate, bool) {
 	if !ok {
 		return queue.Gate{}, false
 	}
-	idlest, _ := w.Index.Least(shards.ByPrefill, l.Rand.Uint64)
+	idlest, _ := w.Index.Least(shards.ByPrefill, l.Rand.Uint64())
 	gate := queue.Gate{RetestAt: queue.NoDue}
 	gate.Eligible, gate.Overloaded = w.Table.Eligible()
 	// Without a threshold sameForAll is the most there is.

@@ -222,7 +222,7 @@ func (p *indexedPool) request() *Request {
 				Device: float64(p.rnd.IntN(8)), Host: float64(p.rnd.IntN(3)),
 			})
 		}
-		r.Overlaps, _ = SortOverlaps(overlaps)
+		r.Overlaps, _ = SortOverlaps(overlaps, nil)
 	}
 	if p.rnd.IntN(10) == 0 {
 		r.HasPrefer, r.Prefer = true, lifecycle.RankID{Worker: p.rnd.Uint64N(uint64(len(p.world.Table.Slots())))}

@@ -58,7 +58,7 @@ func (l *Look) Reset() {
 		*l = Look{Rand: l.Rand}
 		return
 	}
-	l.World, l.Request, l.Instant, l.Own = nil, nil, Instant{}, Request{}
+	l.World, l.Request, l.Instant, l.Own = nil, nil, Instant{}, Request{Scratch: l.Own.Scratch[:0]}
 	clear(l.levels[:cap(l.levels)])
 	l.input.Candidates, l.input.Rand = nil, nil
 }

@@ -30,6 +30,8 @@ type Request struct {
 	Expected time.Duration
 	// ExpectedOSL is the expected output length in tokens, 0 for unknown.
 	ExpectedOSL int64
+	// Scratch is room for sorting the overlaps; who uses the request again keeps it.
+	Scratch []lifecycle.Overlap
 }
 
 // TaintWeight draws a request towards workers that have the taint, or away.
@@ -90,12 +92,12 @@ func (r *Request) taintWeight(w *shards.Worker) float64 {
 	return sum
 }
 
-// SortOverlaps returns the overlaps in rank order, the slice itself if it is so
-// already. It is not ok if a rank stands there twice.
-func SortOverlaps(overlaps []lifecycle.Overlap) (sorted []lifecycle.Overlap, ok bool) {
+// SortOverlaps returns the overlaps in rank order: the slice itself if it is so
+// already, else a copy in scratch. It is not ok if a rank stands there twice.
+func SortOverlaps(overlaps, scratch []lifecycle.Overlap) (sorted []lifecycle.Overlap, ok bool) {
 	byRank := func(a, b lifecycle.Overlap) int { return a.Rank.Compare(b.Rank) }
 	if !slices.IsSortedFunc(overlaps, byRank) {
-		overlaps = slices.Clone(overlaps)
+		overlaps = append(scratch[:0], overlaps...)
 		slices.SortFunc(overlaps, byRank)
 	}
 	for i := 1; i < len(overlaps); i++ {

@@ -18,15 +18,15 @@ func TestSortOverlaps(t *testing.T) {
 		}
 		return list
 	}
-	if got, ok := SortOverlaps(nil); !ok || got != nil {
+	if got, ok := SortOverlaps(nil, nil); !ok || got != nil {
 		t.Fatalf("%v, %t", got, ok)
 	}
 	sorted := over(rank(1, 0), rank(1, 1), rank(2, 0))
-	if got, ok := SortOverlaps(sorted); !ok || &got[0] != &sorted[0] {
+	if got, ok := SortOverlaps(sorted, nil); !ok || &got[0] != &sorted[0] {
 		t.Fatal("what is in order was copied or refused")
 	}
 	given := over(rank(2, 0), rank(1, 5), rank(1, 2))
-	got, ok := SortOverlaps(given)
+	got, ok := SortOverlaps(given, nil)
 	if !ok || got[0].Rank != rank(1, 2) || got[1].Rank != rank(1, 5) || got[2].Rank != rank(2, 0) || got[0].Device != 2 {
 		t.Fatalf("%v, %t", got, ok)
 	}
@@ -36,7 +36,7 @@ func TestSortOverlaps(t *testing.T) {
 	for _, twice := range [][]lifecycle.Overlap{
 		over(rank(1, 0), rank(1, 0)), over(rank(1, 0), rank(2, 0), rank(1, 0)),
 	} {
-		if got, ok := SortOverlaps(twice); ok || got != nil {
+		if got, ok := SortOverlaps(twice, nil); ok || got != nil {
 			t.Fatalf("%v, %t", got, ok)
 		}
 	}
