@@ -29,7 +29,8 @@ func (s *Scheduler) Recheck(ctx context.Context) error {
 }
 
 // Shutdown refuses new requests, lets those who wait go on until nobody waits
-// or ctx ends, and then closes the scheduler. It returns the context's error if
+// or ctx ends, and then closes the scheduler. It does not wait for bookings to be
+// released: Stats().Live says how many are left. It returns the context's error if
 // that ended first; those who still waited are answered ErrClosed.
 func (s *Scheduler) Shutdown(ctx context.Context) error {
 	_ = s.change(func(w *pool.World) ([]*shards.Shard, error) {

@@ -129,8 +129,10 @@ type options struct {
 	rand       selector.Rand
 }
 
-// WithClock replaces the system clock. It is read under locks, and must not call
-// the scheduler. Nil changes nothing.
+// WithClock replaces the system clock: arrivals, due times, decay and ttls follow
+// it, the deadlines of contexts do not. It is read under locks, and must not call
+// the scheduler. Nil changes nothing. Within testing/synctest the system clock is
+// the bubble's already.
 func WithClock(c clock.Clock) Option {
 	return func(o *options) {
 		if c != nil {

@@ -6,17 +6,18 @@ import (
 )
 
 // RetryElsewhere marks an error of a Do callback: its worker is gone or failed
-// before any output reached the client, so another worker may be tried.
-func RetryElsewhere(err error) error { return &retryError{cause: err} }
+// before any output reached the client, so another worker may be tried. It
+// returns nil for nil.
+func RetryElsewhere(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &retryError{cause: err}
+}
 
 type retryError struct{ cause error }
 
-func (e *retryError) Error() string {
-	if e.cause == nil {
-		return "turnstile: to be tried on another worker"
-	}
-	return e.cause.Error()
-}
+func (e *retryError) Error() string { return e.cause.Error() }
 
 func (e *retryError) Unwrap() error { return e.cause }
 
@@ -24,10 +25,15 @@ func (e *retryError) Unwrap() error { return e.cause }
 // on every way out: error, panic or cancelled context. If f returns an error
 // made by RetryElsewhere, or the worker had gone before f was called, the
 // request is scheduled again without the workers already tried; it keeps its
-// arrival time. An explicit pin is never rerouted.
+// arrival time. An explicit pin is never rerouted. There is no other bound on the
+// tries than the number of workers and ctx; f can count, and return its error
+// unmarked.
+//
+// f gets ctx as it is: to learn that the booking ended meanwhile, because its
+// worker was removed, it watches Booking.Done.
 //
 // Do returns f's error, or why the request could not be scheduled. When there is
-// nowhere else to try, both can be matched.
+// nowhere else to try, that and f's last error can both be matched.
 func (s *Scheduler) Do(ctx context.Context, r *Request, f func(context.Context, *Booking) error) error {
 	if err := present(ctx, r); err != nil {
 		return err

@@ -106,6 +106,7 @@ func (s *Scheduler) transfer(rec *record, attempt uint64, to RankID) (Placement,
 			if err != nil {
 				return Placement{}, err
 			}
+			s.touchedLocked(rec, shard)
 			shard.Unlock()
 			return Placement{}, &Error{
 				Code: ErrNoEndpoints, Request: rec.ID, Worker: to.Worker, Rank: to.Rank, HasWorker: true, HasRank: true,

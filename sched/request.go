@@ -26,13 +26,15 @@ type Request struct {
 	// requests that wait or are booked; Select does not look at it.
 	ID string
 
-	// ISL is the input sequence length in tokens, at least 0.
+	// ISL is the input sequence length in tokens, at least 0. It is what queueing
+	// goes by: a request of 0 tokens never makes a rank busy.
 	ISL int64
 	// ExpectedOSL is the expected output length in tokens, 0 for unknown. It is
 	// given to the prefill estimator and reported, nothing more.
 	ExpectedOSL int64
 	// Blocks holds one hash per full prompt block. Each commits to its whole
-	// prefix, so that equal hashes mean equal ancestry.
+	// prefix, so that equal hashes mean equal ancestry. Their number is not held
+	// against ISL.
 	Blocks []uint64
 	// Overlaps lists the ranks that hold part of the prompt in a cache. A rank
 	// that is not listed holds nothing; one may be listed only once.
@@ -46,8 +48,9 @@ type Request struct {
 	// Jump advances the request in its class by so many seconds. It must be
 	// finite; a negative one counts as 0.
 	Jump float64
-	// Due is the time by which the request must have been admitted; the zero
-	// time means none. The context's deadline is watched as well.
+	// Due is the time, on the scheduler's clock, by which the request must have
+	// been admitted; the zero time means none. The context's deadline is watched
+	// as well, on the context's own clock.
 	Due time.Time
 	// DoNotQueue refuses with ErrWouldQueue a request that would have to wait.
 	DoNotQueue bool

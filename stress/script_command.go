@@ -17,8 +17,9 @@ const scriptUsage = `Usage: stress script [-engine NAME] FILE...
 
 Runs each script and prints its commands, each followed by what it does, in the
 format of a script: redirect the output to a file to make that the expectation.
-A FILE of - is the standard input. In the input only the line ---- must follow
-each command; what is expected there is not compared, "go test ./stress" does.
+A FILE of - is the standard input. In the input the line ---- and an empty line
+must follow each command; what is expected in between is not compared, "go test
+./stress" does.
 
 Exit status: 0, or 1 when a script is malformed or its engine fails, or 2 when
 the command line is.

@@ -52,9 +52,11 @@ type outcome struct {
 	counts []int64
 	group  []int
 	wall   time.Duration
-	waits  *hdrhistogram.Histogram
-	shares []report.Share
-	notes  []string
+	// blurred: when the round began and ended cannot be told well enough.
+	blurred bool
+	waits   *hdrhistogram.Histogram
+	shares  []report.Share
+	notes   []string
 }
 
 const (
@@ -293,7 +295,7 @@ const (
 
 // take is the phase measured. It is not sharp if too much may have gone on between
 // the looks at clock and counters and the moments when the callers were told;
-// then it says nothing of what an operation takes of CPU and memory.
+// then it says nothing of what an operation takes of time, CPU and memory.
 func (d *driver) take(ctx context.Context, duration time.Duration, callers int64, every int) (out *outcome, sharp bool, err error) {
 	var before, after runtime.MemStats
 	out = &outcome{}
@@ -330,7 +332,9 @@ func (d *driver) take(ctx context.Context, duration time.Duration, callers int64
 	out.wall = ended.Sub(began)
 	w.finish()
 	out.total = report.NewRound()
-	if sharp = blur < out.wall/sharpness; sharp {
+	sharp = blur < out.wall/sharpness
+	out.blurred = !sharp
+	if sharp {
 		out.total[report.CPUPerOp] = float64(used)
 		out.total[report.AllocsPerOp] = float64(after.Mallocs - before.Mallocs)
 		out.total[report.BytesPerOp] = float64(after.TotalAlloc - before.TotalAlloc)
@@ -383,10 +387,10 @@ func (d *driver) collect(out *outcome) {
 	out.total[report.CPUPerOp] = known(out.total[report.CPUPerOp]) / float64(all)
 	out.total[report.AllocsPerOp] /= float64(all)
 	out.total[report.BytesPerOp] /= float64(all)
-	fill(&out.total, all, out.wall, out.waits)
+	out.fill(&out.total, all, out.waits)
 	for i, h := range perGroup {
 		r := report.NewRound()
-		fill(&r, ops[i], out.wall, h)
+		out.fill(&r, ops[i], h)
 		out.groups = append(out.groups, r)
 	}
 }
@@ -399,13 +403,15 @@ func known(cpu float64) float64 {
 	return cpu
 }
 
-func fill(r *report.Round, ops int64, wall time.Duration, h *hdrhistogram.Histogram) {
+func (out *outcome) fill(r *report.Round, ops int64, h *hdrhistogram.Histogram) {
 	if ops == 0 {
 		*r = report.NewRound()
 		return
 	}
-	r[report.OpsPerSecond] = float64(ops) / wall.Seconds()
-	r[report.TimePerOp] = float64(wall) / float64(ops)
+	if !out.blurred {
+		r[report.OpsPerSecond] = float64(ops) / out.wall.Seconds()
+		r[report.TimePerOp] = float64(out.wall) / float64(ops)
+	}
 	if h.TotalCount() > 0 {
 		r[report.P50] = float64(h.ValueAtQuantile(50))
 		r[report.P99] = float64(h.ValueAtQuantile(99))

@@ -202,7 +202,8 @@ func cancelledRound(ctx context.Context, e Engine, n, goroutines int, duration t
 		return nil, err
 	}
 	out := &outcome{total: report.NewRound(), waits: h}
-	fill(&out.total, h.TotalCount(), spent, h)
+	out.wall = spent
+	out.fill(&out.total, h.TotalCount(), h)
 	return out, nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
+	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
 // Reason says why no rank was chosen.
@@ -143,10 +144,13 @@ func (l *Look) TrackLocked(c Choice) bool {
 
 func (l *Look) noCandidate() *Failure {
 	c := &l.Request.Constraints
-	f := &Failure{Reason: NoEndpoints, Rule: "no eligible rank"}
+	f := &Failure{Reason: NoEndpoints}
 	if c.Pinned {
 		f.Rank, f.HasRank = c.Pin, true
 		f.Rule = "the pinned rank is not eligible: " + l.World.Table.CheckRank(c, c.Pin).String()
+	}
+	if f.Rule == "" {
+		f.Rule = l.whyNone()
 	}
 	if l.Overloaded > 0 {
 		f.Reason, f.Rule = Overloaded, "every eligible rank is overloaded"
@@ -155,6 +159,22 @@ func (l *Look) noCandidate() *Failure {
 		}
 	}
 	return f
+}
+
+// whyNone counts which check each rank failed.
+func (l *Look) whyNone() string {
+	slots := l.World.Table.Slots()
+	failed := make(map[shards.Check]int)
+	for i := range slots {
+		failed[l.World.Table.CheckRank(&l.Request.Constraints, slots[i].Shard.ID())]++
+	}
+	why := fmt.Sprintf("no eligible rank of %d", len(slots))
+	for check := shards.NotAllowed; check <= shards.Untainted; check++ {
+		if n := failed[check]; n > 0 {
+			why += fmt.Sprintf("; %d: %v", n, check)
+		}
+	}
+	return why
 }
 
 // Placed describes a candidate as chosen.
