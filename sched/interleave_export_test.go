@@ -1,0 +1,60 @@
+package sched
+
+import (
+	"github.com/seed-3c5df8a4/turnstile/sched/sequencer"
+	"github.com/seed-3c5df8a4/turnstile/shards"
+)
+
+// LockRank takes the lock of a rank, so that a test can hold up whoever needs it.
+func LockRank(s *Scheduler, id RankID) (unlock func()) {
+	table := s.world.Load().Table
+	shard := table.Slots()[table.Slot(id)].Shard
+	shard.Lock()
+	return shard.Unlock
+}
+
+// ReleaseUnheard releases a booking and loses the hint about it.
+func ReleaseUnheard(s *Scheduler, b *Booking) {
+	shard := b.rec.lock()
+	shard.ReleaseLocked(&b.rec.Booking)
+	shard.Unlock()
+	s.ended(b.rec, nil)
+	s.env.Hints().Drain(func(*shards.Shard) {})
+}
+
+// RemoveAtOnce removes a worker without the locks of the ranks that stay.
+func RemoveAtOnce(s *Scheduler, id uint64) {
+	s.edit.Lock()
+	defer s.edit.Unlock()
+	next := *s.world.Load()
+	table, gone, _ := next.Table.Without(id)
+	next.Table = table
+	s.world.Store(next.Made())
+	for _, shard := range gone {
+		s.dropRank(shard)
+	}
+}
+
+// WithTurn calls f as the holder of the turn, who found work in his epochs.
+func WithTurn(s *Scheduler, f func()) { s.turn.Enter(&heldTurn{s: s, f: f}) }
+
+// heldTurn is one epoch of the scheduler's, with something done before it.
+type heldTurn struct {
+	s *Scheduler
+	f func()
+}
+
+func (h *heldTurn) Run() bool {
+	if h.f != nil {
+		h.f()
+		h.f = nil
+	}
+	return h.s.line.Run()
+}
+
+func (h *heldTurn) Heir() chan<- struct{} { return h.s.line.Heir() }
+
+var _ sequencer.Epochs = (*heldTurn)(nil)
+
+// HasHeir reports whether the turn could be passed on. REQUIRES: the turn.
+func HasHeir(s *Scheduler) bool { return s.line.Heir() != nil }
