@@ -4,6 +4,7 @@
 //	go run ./stress -for 60s -callers 256
 //	go run ./stress script [-engine NAME] FILE...
 //	go run ./stress diff [-n SCRIPTS] [-seed SEED]
+//	go run ./stress mutate [-run REGEXP] [-jobs N] [-timeout D] [-markdown FILE]
 package main
 
 import (
@@ -38,6 +39,7 @@ func subcommands() []subcommand {
 		{"storm", "let many callers loose on an engine and check what it does; flags alone mean this", runStorm},
 		{"script", "run scripts and print each command with what it does", runScript},
 		{"diff", "compare the engines with a model on random scripts", runDiff},
+		{"mutate", "break the library on purpose and check that the tests notice", runMutate},
 	}
 }
 

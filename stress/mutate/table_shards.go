@@ -1,0 +1,235 @@
+package mutate
+
+const (
+	shardFile    = "shards/shard.go"
+	viewFile     = "shards/view.go"
+	loadsFile    = "shards/loads.go"
+	indexingFile = "shards/indexing.go"
+	prefixesFile = "shards/prefixes.go"
+	tableFile    = "shards/table.go"
+	prefillFile  = "lifecycle/prefill.go"
+	rankFile     = "lifecycle/rank.go"
+	blocksFile   = "lifecycle/blocks.go"
+)
+
+func shardsTest(name string) Test { return Test{Package: "shards", Name: name} }
+func rankTest(name string) Test   { return Test{Package: "lifecycle", Name: name} }
+
+// shardsTable breaks what a rank publishes, and the indexes.
+func shardsTable() []Mutation {
+	return []Mutation{
+		{
+			Name:      "publish the load after the mark",
+			Breaks:    "the drainer clears the mark and reads the old load",
+			Invariant: "6",
+			Edits: []Edit{
+				{shardFile, "	load := s.mu.rank.Load()\n	s.published.write(&load)\n", "	load := s.mu.rank.Load()\n	defer s.published.write(&load)\n"},
+			},
+			Test: hammered("TestReleaseRacesWithAnArrival"),
+		},
+		{
+			Name:      "leave a hint only while somebody waits",
+			Breaks:    "who comes to wait before the load is published is not told",
+			Invariant: "6",
+			Edits: []Edit{
+				{shardFile, "	NoPrefixIndex bool\n", "	NoPrefixIndex bool\n	Waits         func() bool\n"},
+				{shardFile, "	load := s.mu.rank.Load()\n	s.published.write(&load)\n", "	load := s.mu.rank.Load()\n	waits := s.env.Waits == nil || s.env.Waits()\n	s.published.write(&load)\n"},
+				{shardFile, "	if !freed || s.mu.dead {\n", "	if !freed || s.mu.dead || !waits {\n"},
+				{schedulerFile, "	s.env = &shards.Env{Now: s.now}\n", "	s.env = &shards.Env{Now: s.now, Waits: func() bool { return s.waiting.Load() != 0 }}\n"},
+			},
+			Test: hammered("TestReleaseRacesWithAnArrival"),
+		},
+		{
+			Name:      "leave no hint when a load decays otherwise",
+			Breaks:    "the instant remembered for a lane is wrong",
+			Invariant: "5, 6",
+			Edits:     edit(shardFile, " || after.AnchorTokens != before.AnchorTokens ||\n", " ||\n"),
+			Test:      shardsTest("TestHints"),
+		},
+		{
+			Name:      "leave no hint when the load falls",
+			Breaks:    "what is freed is noticed by nobody",
+			Invariant: "5, 6",
+			Edits:     edit(shardFile, "	freed := after.Sum < before.Sum || (before.HasAnchor &&\n", "	freed := (before.HasAnchor &&\n"),
+			Test:      shardsTest("TestHints"),
+		},
+		{
+			Name:      "leave no hint at the rank a transfer leaves",
+			Breaks:    "what it frees is noticed by nobody",
+			Invariant: "6",
+			Edits:     edit(shardFile, "	s.mu.rank.Transfer(b, &to.mu.rank, tokens, s.env.Now)\n	s.publishLocked()\n", "	s.mu.rank.Transfer(b, &to.mu.rank, tokens, s.env.Now)\n"),
+			Test:      shardsTest("TestTransferHintsAtTheRankItLeaves"),
+		},
+		{
+			Name:      "keep the mark of a removed rank",
+			Breaks:    "every drain from then on is an overflow",
+			Invariant: "10",
+			Edits:     edit(shardFile, "	if ring := s.env.ring.Load(); ring != nil {\n		ring.Forget(s)\n	}\n", ""),
+			Test:      shardsTest("TestRemovedRankLeavesNoMark"),
+		},
+		{
+			Name:      "lock two ranks as they come",
+			Breaks:    "two transfers against each other lock for ever",
+			Invariant: "9",
+			Edits:     edit(shardFile, "	case a.Before(b):\n		a.Lock()\n		b.Lock()\n	default:\n		b.Lock()\n		a.Lock()\n", "	default:\n		a.Lock()\n		b.Lock()\n"),
+			Test:      shardsTest("TestTransfersInAllDirections"),
+			Hangs:     true,
+		},
+		{
+			Name:      "read the published load without a second look",
+			Breaks:    "a reader sees two moments at once",
+			Invariant: "4",
+			Edits:     edit(viewFile, "		if p.version.Load() == version {\n			return version\n		}\n", "		return version\n"),
+			Test:      Test{Package: "shards", Name: "TestReadersSeeOneMoment", Tags: "perturb"},
+		},
+		{
+			Name:      "publish in the slot that stands",
+			Breaks:    "a reader sees two moments at once",
+			Invariant: "4",
+			Edits:     edit(viewFile, "	version := p.version.Load() + 1\n	s := &p.slots[version&1]\n", "	version := p.version.Load() + 1\n	s := &p.slots[(version-1)&1]\n"),
+			Test:      shardsTest("TestPublishedLoadComesBackWhole"),
+		},
+		{
+			Name:      "let a group's minimum stay when its holder rises",
+			Breaks:    "the index names a rank that is not the least",
+			Invariant: "4",
+			Edits:     edit(loadsFile, "			if lowest != old {\n				least.Store(lowest)\n			}\n", ""),
+			Test:      poolTest("TestIndexedLookAgreesWithTheScan"),
+		},
+		{
+			Name:      "show a rank in the index that must not be chosen",
+			Breaks:    "an overloaded rank opens the gate for all",
+			Invariant: "1",
+			Edits:     edit(indexingFile, "		hidden := !slot.Available || slot.Overloaded\n", "		hidden := !slot.Available && slot.Overloaded\n"),
+			Test:      poolTest("TestIndexedLookAgreesWithTheScan"),
+		},
+		{
+			Name:      "use the index while loads decay",
+			Breaks:    "time makes another rank the least, and the index does not know",
+			Invariant: "4",
+			Edits: []Edit{
+				{loadsFile, "epoch%2 == 0 && x.decaying.Load() == 0 && x.excessive.Load() == 0\n", "epoch%2 == 0 && x.excessive.Load() == 0\n"},
+				{loadsFile, "	return x.decaying.Load() == 0 && x.excessive.Load() == 0 && x.epoch.Load() == epoch\n", "	return x.excessive.Load() == 0 && x.epoch.Load() == epoch\n"},
+			},
+			Test: poolTest("TestIndexIsNotUsedWhileLoadsDecay"),
+		},
+		{
+			Name:      "use an index that is being changed",
+			Breaks:    "a rank that is hidden by now is found",
+			Invariant: "4",
+			Edits:     edit(loadsFile, "epoch, epoch%2 == 0 && x.decaying.Load()", "epoch, x.decaying.Load()"),
+			Test:      shardsTest("TestIndexIsNotUsedWhileItIsChanged"),
+		},
+		{
+			Name:      "do not split an edge where paths part",
+			Breaks:    "a rank is said to hold blocks of another's path",
+			Invariant: "4, 7",
+			Edits:     edit(prefixesFile, "			if matched < len(e.hashes) && matched < len(rest) {\n				parted = e\n				return e, false\n			}\n", ""),
+			Test:      shardsTest("TestPrefixesAgainstEachRank"),
+		},
+		{
+			Name:      "keep a holder that dropped its blocks",
+			Breaks:    "blocks that are gone count as held",
+			Invariant: "7",
+			Edits:     edit(prefixesFile, "				return now, now.setDepth(s, min(max(0, to-at), len(now.hashes))) == 0\n", "				return now, len(now.holders.Load().list) == 0\n"),
+			Test:      shardsTest("TestPrefixesAgainstEachRank"),
+		},
+		{
+			Name:      "hold more of a split edge than it has",
+			Breaks:    "a rank that drops blocks during a split is held for deeper than it is",
+			Invariant: "7",
+			Edits:     edit(prefixesFile, "min(max(0, to-at), len(now.hashes))", "max(0, to-at)"),
+			Test:      Test{Package: "shards", Name: "TestPrefixesPartWhileHeld", Tags: "perturb"},
+		},
+		{
+			Name:      "give the lower part of a split edge all holders",
+			Breaks:    "a rank is said to hold more than it does",
+			Invariant: "4",
+			Edits:     edit(prefixesFile, "		if h.Depth > at {\n", "		if h.Depth >= at {\n"),
+			Test:      shardsTest("TestPrefixesAgainstEachRank"),
+		},
+		{
+			Name:      "split without looking whether the holders changed",
+			Breaks:    "a holder that came meanwhile is lost",
+			Invariant: "7",
+			Edits:     edit(prefixesFile, "		if now == e && e.holders.Load() == seen {\n", "		if now == e {\n"),
+			Test:      Test{Package: "shards", Name: "TestPrefixesUnderHammering", Tags: "perturb"},
+		},
+		{
+			Name:      "let a worker that is added again have its old ranks",
+			Breaks:    "an upsert makes new ranks of those that stay",
+			Invariant: "7",
+			Edits:     edit(tableFile, "			if at := t.Slot(id); at >= 0 {\n", "			if at := t.Slot(id); at >= 0 && newShard == nil {\n"),
+			Test:      shardsTest("TestUpsertKeepsShards"),
+		},
+		{
+			Name:      "end draining by an upsert",
+			Breaks:    "a worker that drains takes new requests",
+			Invariant: "4",
+			Edits:     edit(tableFile, "		if _, draining := t.draining[w.ID]; draining {\n", "		if _, draining := t.draining[w.ID]; draining && newShard == nil {\n"),
+			Test:      shardsTest("TestDraining"),
+		},
+	}
+}
+
+// rankTable breaks the accounting of one rank.
+func rankTable() []Mutation {
+	return []Mutation{
+		{
+			Name:      "let the next anchor decay since the last one's time",
+			Breaks:    "load disappears when the oldest prefill is done",
+			Invariant: "7",
+			Edits:     edit(prefillFile, "		return b.prefillNext, anchoredSince(b.prefillNext, clk)\n", "		return b.prefillNext, l.since\n"),
+			Test:      rankTest("TestPrefillAnchor"),
+		},
+		{
+			Name:      "do not move the anchor when another is done",
+			Breaks:    "the load jumps down",
+			Invariant: "7",
+			Edits:     edit(prefillFile, "	if l.head.Expected > 0 && b.Expected >= 0 {\n", "	if l.head.Expected > 0 && b.Expected >= 0 && clk == nil {\n"),
+			Test:      rankTest("TestPrefillAnchor"),
+		},
+		{
+			Name:      "round decayed tokens down",
+			Breaks:    "a rank is idle before its time",
+			Invariant: "1, 4",
+			Edits:     edit(prefillFile, "	left, rem := bits.Div64(hi, lo, duration) // at most tokens, so it fits\n	if rem > 0 {\n", "	left, rem := bits.Div64(hi, lo, duration) // at most tokens, so it fits\n	if rem > duration {\n"),
+			Test:      rankTest("TestPrefillActive"),
+		},
+		{
+			Name:      "name the instant of decay one too early",
+			Breaks:    "the timer fires while the rank is still busy",
+			Invariant: "6",
+			Edits:     edit(prefillFile, "		if rem > 0 {\n			if q == math.MaxUint64 {\n				return math.MaxInt64, false\n			}\n			q++\n		}\n", "		_ = rem\n"),
+			Test:      rankTest("TestFallsToInvertsActive"),
+		},
+		{
+			Name:      "remove prefill tokens twice",
+			Breaks:    "the load falls below what is booked",
+			Invariant: "7, 8",
+			Edits:     edit(rankFile, "	if b.rank != r || b.prefillDone {\n		return false\n	}\n	b.prefillDone = true\n	if b.inPrefill {\n", "	if b.rank != r {\n		return false\n	}\n	b.prefillDone = true\n	if b.inPrefill {\n"),
+			Test:      rankTest("TestAgainstModel"),
+		},
+		{
+			Name:      "release a booking of another rank",
+			Breaks:    "a late call spoils the sums",
+			Invariant: "7",
+			Edits:     edit(rankFile, "func (r *Rank) Release(b *Booking, now Now) {\n	if b.rank != r {\n		return\n	}\n", "func (r *Rank) Release(b *Booking, now Now) {\n"),
+			Test:      rankTest("TestCallsOnTheDead"),
+		},
+		{
+			Name:      "keep the output blocks of a released booking",
+			Breaks:    "a rank never comes back to zero",
+			Invariant: "7",
+			Edits:     edit(rankFile, "	r.blocks.weight -= b.outputWeight\n	r.blocks.drop(b)\n", "	r.blocks.drop(b)\n"),
+			Test:      rankTest("TestAgainstModel"),
+		},
+		{
+			Name:      "move done prefill along with a transfer",
+			Breaks:    "tokens that were computed count again",
+			Invariant: "7",
+			Edits:     edit(rankFile, "	if b.Tracked && b.Tokens > 0 && !b.prefillDone {\n", "	if b.Tracked && b.Tokens > 0 {\n"),
+			Test:      rankTest("TestTransfer"),
+		},
+	}
+}
