@@ -84,9 +84,12 @@ func (s *storm) still(how pause) (moves uint64, ok bool) {
 	return moves, s.engine.Stats().Waiting == int64(calls) && s.moves() == moves
 }
 
-// undisturbed is how often a fault at rest must be seen before it counts, with
-// nothing having moved in between: a lost wake-up is for ever.
-const undisturbed = 3
+// A fault at rest must be seen so often, for so long, with nothing having moved:
+// a lost wake-up is for ever, somebody descheduled on his way out is not.
+const (
+	undisturbed    = 20
+	undisturbedFor = 2 * time.Second
+)
 
 // atRest stops the storm where it is and checks invariants 5 to 8.
 func (s *storm) atRest() {
@@ -102,7 +105,7 @@ func (s *storm) atRest() {
 		if faults = s.inspect(); len(faults) == 0 {
 			return
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(undisturbedFor / undisturbed)
 		seen++
 		if s.engine.Stats().Leaked == leaked && s.moves() == moves {
 			continue

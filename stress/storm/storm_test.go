@@ -23,7 +23,7 @@ func runStorm(t *testing.T, c Config) *Report {
 		c.Seed = rand.Uint64()
 	}
 	if c.For == 0 && c.Ops == 0 {
-		c.For = 1500 * time.Millisecond
+		c.For = time.Second
 		if testing.Short() {
 			c.For = 500 * time.Millisecond
 		}
