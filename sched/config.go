@@ -42,7 +42,8 @@ type Config struct {
 	Ties selector.Ties
 
 	// BookingTTL ends a booking on which no lifecycle call was made for so long.
-	// 0, the default, means never: a booking can be silent and alive.
+	// 0, the default, means never: a booking can be silent and alive. More than 70
+	// years count as that.
 	BookingTTL time.Duration
 	// RefreshAfter has the overlap of a request that waited longer looked up
 	// again; 0 means never. It needs WithOverlapRefresher.

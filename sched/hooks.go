@@ -25,8 +25,10 @@ type PrefillWork struct {
 }
 
 // PrefillEstimator says how long a prefill will take, or false if it does not
-// know. It must be quick and safe for concurrent use; it is called without locks.
-// A panic counts as not knowing.
+// know. It must be quick and safe for concurrent use. It is called without locks,
+// but may be called by whoever has the turn: it must not wait for the scheduler
+// (Schedule, Query, Recheck, Close), nor end its goroutine. A panic counts as not
+// knowing.
 type PrefillEstimator func(PrefillWork) (time.Duration, bool)
 
 // globalRand draws from the runtime's generator, which callers do not share.

@@ -71,6 +71,10 @@ func (l *line) Settle(j *job) {
 	j.waited = l.now - j.arrival
 	decision := Decision{Kind: DecisionAdmitted, Request: j.id, Query: query, Placement: placement}
 	told := s.journal.reserve(decision)
+	if !query {
+		// Now, because the owner may take its time.
+		s.expiry.booked(s)
+	}
 	if s.settle(j, jobGranted) {
 		told.keep()
 		return

@@ -41,6 +41,9 @@ type job struct {
 	// leavers.
 	arrivalTicket, leaverTicket sequencer.Ticket[*job]
 	state                       atomic.Uint32
+	// parked: the owner is at, or about to come to, the select at which a token
+	// wakes it; written by the owner, read by the holder of the turn.
+	parked atomic.Bool
 	// wake has room for one token, which means "look".
 	wake chan struct{}
 

@@ -75,19 +75,33 @@ func (e *entry) set(state entryState) {
 	}
 }
 
+// tellAtOnce is how many decisions one caller tells.
+const tellAtOnce = 32
+
 // deliver tells what can be told: all decisions up to the first that is open. If
-// somebody else is telling, they will tell these too.
+// somebody else is telling, they will tell these too. Where the hook is slower
+// than the decisions come, a goroutine that lives as long as there are any takes
+// over, so that no caller is kept for long.
 func (j *journal) deliver() {
 	if j == nil {
 		return
 	}
-	for {
+	for range tellAtOnce {
 		d, ok := j.next()
 		if !ok {
 			return
 		}
 		j.tell(d)
 	}
+	go func() {
+		for {
+			d, ok := j.next()
+			if !ok {
+				return
+			}
+			j.tell(d)
+		}
+	}()
 }
 
 func (j *journal) next() (d Decision, ok bool) {

@@ -66,8 +66,8 @@ func (l *line) Run() (more bool) {
 		if len(waiters) > 0 {
 			l.queue.UnblockAll()
 		}
-		l.undone = false
-		more = l.work() || l.undone
+		l.undone, l.queue.Unfinished = false, false
+		more = l.work() || l.undone || l.queue.Unfinished
 		if invariants.Enabled && l.queue.Len() <= checkedLength {
 			if err := l.queue.Check(); err != nil {
 				invariants.Violated("%v", err)
@@ -277,18 +277,22 @@ func queueOrder(o policy.Order) queue.Order {
 func (l *line) Heir() chan<- struct{} {
 	if l.queue != nil {
 		for j := range l.queue.Waiting {
-			if j.state.Load() == jobWaiting {
+			if j.isHeir() {
 				return j.wake
 			}
 		}
 	}
 	for _, j := range l.arrivals {
-		if j.state.Load() == jobWaiting {
+		if j.isHeir() {
 			return j.wake
 		}
 	}
 	return nil
 }
+
+// isHeir reports whether the job's owner will enter the turn if it is woken. One
+// that is still telling decisions to a hook, on its way to park, may take its time.
+func (j *job) isHeir() bool { return j.parked.Load() && j.state.Load() == jobWaiting }
 
 // nextRetest returns the instant at which time alone may unblock a lane.
 func (l *line) nextRetest() int64 {

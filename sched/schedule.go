@@ -239,14 +239,20 @@ func (s *Scheduler) stand(ctx context.Context, j *job) (*record, Placement, erro
 	s.arrivals.Push(&j.arrivalTicket)
 	perturb.Point()
 	s.enterTurn()
-	for j.state.Load() == jobWaiting {
+	for {
+		j.parked.Store(true)
+		if j.state.Load() != jobWaiting {
+			break
+		}
 		select {
 		case <-j.wake:
+			j.parked.Store(false)
 			// A token means "look": settled, or the turn needs somebody.
 			if j.state.Load() == jobWaiting {
 				s.enterTurn()
 			}
 		case <-ctx.Done():
+			j.parked.Store(false)
 			if err := s.leave(ctx, j); err != nil {
 				return nil, Placement{}, err
 			}

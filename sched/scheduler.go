@@ -68,6 +68,9 @@ type Scheduler struct {
 	looks sync.Pool // of *pool.Look
 }
 
+// longestTTL keeps times in range.
+const longestTTL = 70 * 365 * 24 * time.Hour
+
 // attemptStripes spreads the attempt counters; the ids of one stripe share one.
 const attemptStripes = 16
 
@@ -98,6 +101,7 @@ func New(config Config, opts ...Option) (*Scheduler, error) {
 	if config.RefreshAfter > 0 && o.refresher == nil {
 		return nil, &Error{Code: ErrInvalid, Rule: fmt.Sprintf("config: refresh after %v: needs WithOverlapRefresher", config.RefreshAfter)}
 	}
+	config.BookingTTL = min(config.BookingTTL, longestTTL)
 	if config.Selector == nil {
 		config.Selector = selector.KV()
 	}
@@ -192,6 +196,7 @@ func (s *Scheduler) change(edit func(*pool.World) (gone []*shards.Shard, err err
 // dropRank ends all bookings of a rank that is gone.
 func (s *Scheduler) dropRank(shard *shards.Shard) {
 	var dropped []*record
+	ghosts := 0
 	shard.Lock()
 	shard.KillLocked()
 	for b := range shard.BookingsLocked() {
@@ -199,9 +204,14 @@ func (s *Scheduler) dropRank(shard *shards.Shard) {
 		// A booking whose owner has gone meanwhile may have left its id to another.
 		if rec, found := s.ids.Load(b.ID); found && &rec.Booking == b {
 			dropped = append(dropped, rec)
+		} else {
+			ghosts++
 		}
 	}
 	shard.Unlock()
+	for range ghosts {
+		s.expiry.ended(s)
+	}
 	for _, rec := range dropped {
 		s.ended(rec, ErrWorkerRemoved)
 	}

@@ -227,8 +227,10 @@ func (x *LoadIndex) update(s *Shard) {
 	load := s.mu.rank.Load()
 	p := &s.mu.place
 	keys := [dimensions]int64{hiddenKey, hiddenKey, hiddenKey}
-	if !p.hidden {
-		x.mark(&p.decaying, &x.decaying, load.Prefill.Decays())
+	x.mark(&p.decaying, &x.decaying, !p.hidden && load.Prefill.Decays())
+	if p.hidden {
+		x.mark(&p.excessive, &x.excessive, false)
+	} else {
 		prefill := load.Prefill.Sum
 		fits := prefill < maxKey/x.weights.Prefill && load.Blocks < maxKey/x.weights.Block &&
 			load.Requests < maxKey/max(1, x.weights.Request)

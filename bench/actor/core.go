@@ -218,6 +218,10 @@ func (c *core) arrive(j *job) {
 		}
 		budget = slice
 	}
+	if c.line.Unfinished {
+		c.line.Unfinished = false
+		c.catchUp()
+	}
 }
 
 // book makes the booking that was chosen. REQUIRES: the rank's lock.

@@ -36,10 +36,12 @@ func TestDrive(t *testing.T) {
 	}
 	require.Positive(t, sum)
 	require.LessOrEqual(t, sum, timed.Load(), "the warm-up is not counted")
-	require.InDelta(t, float64(sum)/out.wall.Seconds(), out.total[report.OpsPerSecond], 1)
-	require.InDelta(t, 1e9, out.total[report.OpsPerSecond]*out.total[report.TimePerOp], 1)
 	require.Len(t, out.groups, 2)
-	require.InDelta(t, out.total[report.OpsPerSecond], out.groups[0][report.OpsPerSecond]+out.groups[1][report.OpsPerSecond], 1)
+	if !out.blurred { // on a busy machine it cannot be told
+		require.InDelta(t, float64(sum)/out.wall.Seconds(), out.total[report.OpsPerSecond], 1)
+		require.InDelta(t, 1e9, out.total[report.OpsPerSecond]*out.total[report.TimePerOp], 1)
+		require.InDelta(t, out.total[report.OpsPerSecond], out.groups[0][report.OpsPerSecond]+out.groups[1][report.OpsPerSecond], 1)
+	}
 	require.Positive(t, out.waits.TotalCount())
 	if allocs := out.total[report.AllocsPerOp]; !math.IsNaN(allocs) { // on a busy machine it cannot be told
 		require.Less(t, allocs, 1.0)

@@ -113,8 +113,17 @@ func (l *Look) BuiltinSelector() bool { return selector.Builtin(l.World.Selector
 func (l *Look) StandsLocked(c Choice, load *lifecycle.Load) bool {
 	shard := l.Slot(c.Candidate).Shard
 	// That a prefix is live on all ranks was not looked up for each of them.
-	surmised := l.indexed && l.common > 0
-	if c.Forced || !surmised && shard.Version() == l.candidates[c.Candidate].Version {
+	surmised := l.indexed && len(l.Request.Blocks) > 0
+	if !surmised && shard.Version() == l.candidates[c.Candidate].Version {
+		return true
+	}
+	depth := 0
+	if len(l.Request.Blocks) > 0 {
+		depth = shard.LivePrefixLocked(l.Request.Blocks)
+	}
+	fresh := l.Fresh(c.Candidate, load, depth)
+	if c.Forced {
+		l.candidates[c.Candidate] = fresh
 		return true
 	}
 	if !l.BuiltinSelector() {
@@ -124,11 +133,11 @@ func (l *Look) StandsLocked(c Choice, load *lifecycle.Load) bool {
 	if !ok || c.pick.Exact {
 		return false
 	}
-	depth := 0
-	if len(l.Request.Blocks) > 0 {
-		depth = shard.LivePrefixLocked(l.Request.Blocks)
+	if !confirmer.Confirm(&l.input, c.pick, fresh) {
+		return false
 	}
-	return confirmer.Confirm(&l.input, c.pick, l.Fresh(c.Candidate, load, depth))
+	l.candidates[c.Candidate] = fresh
+	return true
 }
 
 // TrackLocked tells a selector with state that its choice is being booked. If it

@@ -96,6 +96,9 @@ type Line[T any] struct {
 	*Queue[T]
 	host Host[T]
 	test Test[T]
+	// Unfinished: an arrival was served, but then a race was lost or the budget
+	// used up for somebody else; reset by the caller.
+	Unfinished bool
 }
 
 // NewLine returns an empty line.
@@ -197,6 +200,9 @@ func (l *Line[T]) stand(class int, e *Entry[T], rules Rules, budget *int) Status
 	l.Add(class, e)
 	status, served := l.serve(budget, e)
 	if served {
+		if status != Done {
+			l.Unfinished = true
+		}
 		return Done
 	}
 	if status != Done {

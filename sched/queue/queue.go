@@ -186,14 +186,19 @@ func (q *Queue[T]) Overdue(now int64) []*Entry[T] {
 	if q.NextDue() > now {
 		return nil
 	}
-	var late []*Entry[T]
-	for _, e := range q.due.members {
-		if e.Due <= now {
-			late = append(late, e)
-		}
-	}
+	late := q.appendOverdue(nil, 0, now)
 	sortByArrival(late)
 	return late
+}
+
+// appendOverdue goes down from one place in the heap as far as times have come.
+func (q *Queue[T]) appendOverdue(late []*Entry[T], i int, now int64) []*Entry[T] {
+	if i >= q.due.len() || q.due.members[i].Due > now {
+		return late
+	}
+	late = append(late, q.due.members[i])
+	late = q.appendOverdue(late, 2*i+1, now)
+	return q.appendOverdue(late, 2*i+2, now)
 }
 
 // All returns everyone who waits, in arrival order.

@@ -138,7 +138,9 @@ type Pick struct {
 	seen *lifecycle.RankID
 }
 
-// Selector chooses a rank. It is safe for concurrent use.
+// Selector chooses a rank. It is safe for concurrent use. It may be called by
+// whoever has the scheduler's turn: it must not wait for the scheduler, nor end
+// its goroutine.
 type Selector interface {
 	// Pick chooses one of the candidates and changes no state.
 	Pick(in *Input) (Pick, error)
