@@ -145,9 +145,8 @@ func lineTable() []Mutation {
 			Name:      "choose an heir that has left",
 			Breaks:    "the turn is passed on to nobody",
 			Invariant: "6",
-			Edits: edit(lineFile, "		for j := range l.queue.Waiting {\n			if j.state.Load() == jobWaiting {\n",
-				"		for j := range l.queue.Waiting {\n			if j.wake != nil {\n"),
-			Test: schedTest("TestLeaverIsNoHeir"),
+			Edits:     edit(lineFile, "return j.parked.Load() && j.state.Load() == jobWaiting", "return true"),
+			Test:      schedTest("TestLeaverIsNoHeir"),
 		},
 		{
 			Name:      "leave without entering the turn",
