@@ -382,7 +382,7 @@ func (c *caller) recheck() {
 	defer cancel()
 	c.ops.Add(1)
 	err := c.s.engine.Recheck(ctx)
-	if err != nil && !(c.s.ctx.Err() != nil && errors.Is(err, sched.ErrCanceled)) {
+	if err != nil && (c.s.ctx.Err() == nil || !errors.Is(err, sched.ErrCanceled)) {
 		c.s.broken.add(6, "Recheck: %v", err)
 	}
 }

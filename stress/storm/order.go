@@ -74,6 +74,8 @@ func (o *order) told(d *sched.Decision) {
 		}
 	case sched.DecisionAdmitted:
 		o.granted(d, class, lane, priority)
+	case sched.DecisionExpired:
+		// It had been admitted.
 	}
 }
 
