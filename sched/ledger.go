@@ -54,9 +54,26 @@ func (t *total) value() int64 {
 func (l *ledger) reset(p *policy.Profile) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.resetLocked(p)
+}
+
+func (l *ledger) resetLocked(p *policy.Profile) {
 	l.mu.profile, l.mu.classes = p, make([]*classCount, p.Len())
 	for i := range l.mu.classes {
 		l.mu.classes[i] = new(classCount)
+	}
+}
+
+// reclass goes over to another profile with everyone who waits in its new class,
+// in one step: who never queues and looks for a backlog in between must not find
+// it half counted.
+func (l *ledger) reclass(p *policy.Profile, waiting []*queue.Entry[*job]) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.resetLocked(p)
+	for _, e := range waiting {
+		e.Value.counted = nil
+		l.countLocked(e.Value, e.Class())
 	}
 }
 
@@ -65,6 +82,10 @@ func (l *ledger) reset(p *policy.Profile) {
 func (l *ledger) count(j *job, class int) (counted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.countLocked(j, class)
+}
+
+func (l *ledger) countLocked(j *job, class int) (counted bool) {
 	if j.state.Load() != jobWaiting {
 		return false
 	}

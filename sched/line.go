@@ -242,15 +242,12 @@ func (l *line) adopt(world *pool.World) {
 	waiting := l.queue.All()
 	for _, e := range waiting {
 		l.queue.Remove(e)
-		l.s.ledger.uncount(e.Value)
 	}
-	l.s.ledger.reset(world.Profile)
 	l.queue.Reset(classSpecs(world.Profile))
 	for _, e := range waiting {
-		class := world.Profile.Classify(e.Value.class, max(0, e.Raw-e.Cached))
-		l.queue.Add(class, e)
-		l.s.ledger.count(e.Value, class)
+		l.queue.Add(world.Profile.Classify(e.Value.class, max(0, e.Raw-e.Cached)), e)
 	}
+	l.s.ledger.reclass(world.Profile, waiting)
 }
 
 func classSpecs(p *policy.Profile) []queue.ClassSpec {
