@@ -88,3 +88,27 @@ func TestReleaseRacesWithLeavers(t *testing.T) {
 		requireIdle(t, s)
 	})
 }
+
+// Of two who come at once for one free place, one gets it.
+func TestOnePlaceIsBookedOnce(t *testing.T) {
+	t.Parallel()
+	s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
+	addWorkers(t, s, 1)
+	for round := range hammerRounds() {
+		var bookings [2]*sched.Booking
+		var wg sync.WaitGroup
+		for i := range bookings {
+			wg.Go(func() {
+				bookings[i], _ = s.Schedule(t.Context(), &sched.Request{ID: string(rune('a' + i)), ISL: 10, DoNotQueue: true})
+			})
+		}
+		wg.Wait()
+		require.NotEqual(t, bookings[0] == nil, bookings[1] == nil, "round %d", round)
+		for _, b := range bookings {
+			if b != nil {
+				require.NoError(t, b.Release())
+			}
+		}
+	}
+	requireIdle(t, s)
+}

@@ -89,6 +89,29 @@ func TestIndexedChoiceIsConfirmedAgainstAllRanks(t *testing.T) {
 	require.False(t, l.StandsLocked(choice, &load))
 }
 
+// An overloaded rank is no witness, however idle.
+func TestIndexedGateLooksPastOverload(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(1, 1))
+	p := newIndexedPool(t, 200, rnd)
+	for i := range p.world.Table.Slots() {
+		if i != 7 {
+			bookTokens(p.world.Table.Slots()[i].Shard, 31)
+		}
+	}
+	r := &Request{ISL: 8, Tracked: true, Params: p.params(), Expected: lifecycle.NoDuration}
+	mustWait := func() bool {
+		gate, ok := (&Look{Rand: rnd, World: p.world, Request: r, Class: 0, Instant: At(0)}).gateIndexed()
+		require.True(t, ok)
+		return gate.MustWait
+	}
+	require.False(t, mustWait())
+	p.change(func(t *shards.Table) (*shards.Table, []*shards.Shard) { return t.WithOverloaded([]uint64{7}), nil })
+	require.True(t, mustWait())
+	p.change(func(t *shards.Table) (*shards.Table, []*shards.Shard) { return t.WithOverloaded(nil), nil })
+	require.False(t, mustWait())
+}
+
 // Load that moves with time alone is nothing the index knows of.
 func TestIndexIsNotUsedWhileLoadsDecay(t *testing.T) {
 	t.Parallel()

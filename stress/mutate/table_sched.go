@@ -86,7 +86,7 @@ func bookingTable() []Mutation {
 			Edits: []Edit{
 				{bookFile, "	if holds {\n		placement = s.takeLocked(a, choice, chosen.Shard)\n	}\n	shards.UnlockBoth(chosen.Shard, witness.Shard)\n", "	shards.UnlockBoth(chosen.Shard, witness.Shard)\n	perturb.Point()\n	if holds {\n		chosen.Shard.Lock()\n		placement = s.takeLocked(a, choice, chosen.Shard)\n		chosen.Shard.Unlock()\n	}\n"},
 			},
-			Test: hammered("TestThresholdZeroNeverAdmitsASecondPrefill"),
+			Test: hammered("TestOnePlaceIsBookedOnce"),
 		},
 		{
 			Name:      "let a query book",
@@ -205,6 +205,13 @@ func lineTable() []Mutation {
 			Test:      schedTest("TestAGrantThatComesTooLateIsPassedOn"),
 		},
 		{
+			Name:      "be done when an arrival was served, whatever came after",
+			Breaks:    "who could run after a lost race, or beyond the bound, is left",
+			Invariant: "6",
+			Edits:     edit(queueLineFile, "		if status != Done {\n			l.Unfinished = true\n		}\n", ""),
+			Test:      schedTest("TestArrivalServedLeavesALostRaceToBeRunAgain"),
+		},
+		{
 			Name:      "say that one waits after one has arrived",
 			Breaks:    "a release in between sees nobody to serve, a newcomer nobody to wait behind",
 			Invariant: "3, 6",
@@ -252,14 +259,14 @@ func lineTable() []Mutation {
 			Name:      "lose who waits when the profile changes",
 			Breaks:    "they are in no queue any more",
 			Invariant: "6",
-			Edits:     edit(lineFile, "		l.queue.Add(world.Profile.Classify(e.Value.class, max(0, e.Raw-e.Cached)), e)\n", "		_ = e\n"),
+			Edits:     edit(lineFile, "		l.queue.Add(class, e)\n		l.s.ledger.count(e.Value, class)\n", "		l.s.ledger.count(e.Value, class)\n"),
 			Test:      schedTest("TestSetProfileAtRunTime"),
 		},
 		{
 			Name:      "keep the class of who waits when the profile changes",
 			Breaks:    "they wait by rules that are gone",
 			Invariant: "4",
-			Edits:     edit(lineFile, "		l.queue.Add(world.Profile.Classify(e.Value.class, max(0, e.Raw-e.Cached)), e)\n", "		l.queue.Add(min(e.Class(), world.Profile.Len()-1), e)\n"),
+			Edits:     edit(lineFile, "		class := world.Profile.Classify(e.Value.class, max(0, e.Raw-e.Cached))\n		l.queue.Add(class, e)\n", "		class := min(e.Class(), world.Profile.Len()-1)\n		l.queue.Add(class, e)\n"),
 			Test:      scriptTest("profile_reclass.txt"),
 		},
 		{

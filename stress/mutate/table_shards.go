@@ -101,7 +101,7 @@ func shardsTable() []Mutation {
 			Breaks:    "an overloaded rank opens the gate for all",
 			Invariant: "1",
 			Edits:     edit(indexingFile, "		hidden := !slot.Available || slot.Overloaded\n", "		hidden := !slot.Available && slot.Overloaded\n"),
-			Test:      poolTest("TestIndexedLookAgreesWithTheScan"),
+			Test:      poolTest("TestIndexedGateLooksPastOverload"),
 		},
 		{
 			Name:      "use the index while loads decay",
@@ -139,7 +139,7 @@ func shardsTable() []Mutation {
 			Breaks:    "a rank that drops blocks during a split is held for deeper than it is",
 			Invariant: "7",
 			Edits:     edit(prefixesFile, "min(max(0, to-at), len(now.hashes))", "max(0, to-at)"),
-			Test:      Test{Package: "shards", Name: "TestPrefixesPartWhileHeld", Tags: "perturb"},
+			Test:      Test{Package: "shards", Name: "TestPrefixesPartWhileHeld", Tags: "perturb", Count: 4},
 		},
 		{
 			Name:      "give the lower part of a split edge all holders",
@@ -153,7 +153,7 @@ func shardsTable() []Mutation {
 			Breaks:    "a holder that came meanwhile is lost",
 			Invariant: "7",
 			Edits:     edit(prefixesFile, "		if now == e && e.holders.Load() == seen {\n", "		if now == e {\n"),
-			Test:      Test{Package: "shards", Name: "TestPrefixesUnderHammering", Tags: "perturb"},
+			Test:      Test{Package: "shards", Name: "TestPrefixesPartWhileHeld", Tags: "perturb", Count: 4},
 		},
 		{
 			Name:      "let a worker that is added again have its old ranks",
