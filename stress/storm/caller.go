@@ -259,7 +259,10 @@ func (c *caller) scheduleAndEnd() {
 	full := len(c.mu.held) > maxHeld
 	c.mu.Unlock()
 	if c.oneIn(8) && !full {
-		c.prefillDone(cl)
+		// Who waits must not keep a prefill that others wait for, unless time ends it.
+		if !cl.decays || c.oneIn(2) {
+			c.prefillDone(cl)
+		}
 		return
 	}
 	c.end(cl)
