@@ -259,14 +259,14 @@ func lineTable() []Mutation {
 			Name:      "lose who waits when the profile changes",
 			Breaks:    "they are in no queue any more",
 			Invariant: "6",
-			Edits:     edit(lineFile, "		l.queue.Add(class, e)\n		l.s.ledger.count(e.Value, class)\n", "		l.s.ledger.count(e.Value, class)\n"),
+			Edits:     edit(lineFile, "		l.queue.Add(world.Profile.Classify(e.Value.class, max(0, e.Raw-e.Cached)), e)\n", "		_ = e\n"),
 			Test:      schedTest("TestSetProfileAtRunTime"),
 		},
 		{
 			Name:      "keep the class of who waits when the profile changes",
 			Breaks:    "they wait by rules that are gone",
 			Invariant: "4",
-			Edits:     edit(lineFile, "		class := world.Profile.Classify(e.Value.class, max(0, e.Raw-e.Cached))\n		l.queue.Add(class, e)\n", "		class := min(e.Class(), world.Profile.Len()-1)\n		l.queue.Add(class, e)\n"),
+			Edits:     edit(lineFile, "		l.queue.Add(world.Profile.Classify(e.Value.class, max(0, e.Raw-e.Cached)), e)\n", "		l.queue.Add(min(e.Class(), world.Profile.Len()-1), e)\n"),
 			Test:      scriptTest("profile_reclass.txt"),
 		},
 		{
