@@ -68,7 +68,9 @@ func TestExpiryStorm(t *testing.T) {
 			expired += r.Stats.Expired
 		})
 	}
-	require.Positive(t, expired)
+	if !testing.Short() { // else there may be too little time
+		require.Positive(t, expired)
+	}
 }
 
 // Without churn and faults more is known for sure.
