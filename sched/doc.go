@@ -10,6 +10,43 @@
 //	b.PrefillDone() // at the first token
 //	b.Release()     // at the end
 //
+// # Asking
+//
+//   - [Scheduler.Schedule] returns a [Booking], at once or when the request's turn
+//     comes. [Scheduler.Do] also releases it, on every way out, and tries another
+//     worker when one fails before any output.
+//   - [Scheduler.Query] waits in line and says where the request would be put.
+//   - [Scheduler.Select] says where it would be put now; it waits for nothing and
+//     changes nothing.
+//
+// A [Request] says how long its prompt is, what of it is cached where, who may
+// serve it, and which policy class it asks for. A policy file (package policy)
+// says when requests of a class wait, in which order, how many may, and how
+// classes share; without one nobody ever waits.
+//
+// # Reporting
+//
+// A booking loads its rank until it is released: report the first token
+// ([Booking.PrefillDone]), each further block of output
+// ([Booking.AddOutputBlock]) and the end ([Booking.Release]). Each of them may be
+// called from any goroutine, twice, too late and after Close, and never waits.
+// The same calls exist on [Scheduler] by request id and attempt. [Booking.Done]
+// tells of a booking that ended without its owner.
+//
+// # The pool
+//
+// Workers are announced one by one ([Scheduler.UpsertWorker],
+// [Scheduler.RemoveWorker]) or all at once ([Scheduler.SetWorkers]), drained
+// ([Scheduler.DrainWorker]) and reported overloaded ([Scheduler.SetOverloaded]).
+// The policy and the selector are replaced while requests wait
+// ([Scheduler.SetProfile], [Scheduler.SetSelector]).
+//
+// # Errors
+//
+// Every refusal is one of the sentinels, such as [ErrQueueFull], for errors.Is,
+// and an [*Error] with the details for errors.As. No method panics because of
+// what it is given, nor because a selector, hook or estimator does.
+//
 // # Guarantees
 //
 //   - Selection and booking are one step: any selection that starts after
@@ -25,8 +62,9 @@
 //
 // # How it works
 //
-// State is split by who needs it together, and callers do the work on their own
-// goroutine.
+// The rest is for whoever changes this package; docs/concurrency.md in the
+// repository has it with pictures. State is split by who needs it together, and
+// callers do the work on their own goroutine.
 //
 //	Schedule ── class ── nobody waits and need not wait? ── look ── choose ── book (one rank's lock)
 //	                        │ no                                                 │ lost the race: look again
