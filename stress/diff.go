@@ -115,22 +115,17 @@ Flags:
 `
 
 func runDiff(s streams, arguments []string) int {
-	flags := flag.NewFlagSet("diff", flag.ContinueOnError)
-	flags.SetOutput(s.err)
+	flags := newFlags("diff", diffUsage)
 	n := flags.Int("n", 20_000, "how many `SCRIPTS` to try")
 	seed := flags.Uint64("seed", 0, "the `SEED` to begin with; 0 takes one at random")
-	flags.Usage = func() {
-		fmt.Fprint(flags.Output(), diffUsage)
-		flags.PrintDefaults()
-	}
-	switch err := flags.Parse(arguments); {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		return exitUsage
-	case flags.NArg() > 0 || *n < 1:
-		flags.Usage()
-		return exitUsage
+	code, ok := parse(s, flags, arguments)
+	switch {
+	case !ok:
+		return code
+	case flags.NArg() > 0:
+		return wrong(s, flags, "%q: flags only", flags.Arg(0))
+	case *n < 1:
+		return wrong(s, flags, "-n %d: must be at least 1", *n)
 	}
 	// rapid is told by flags and asks testing for them.
 	testing.Init()

@@ -29,11 +29,14 @@ func TestCommandLine(t *testing.T) {
 		{"storm -h", exitOK, "", "Usage: stress [storm]"},
 		{"-callers x", exitUsage, "", "-callers"},
 		{"-callers 0 -engine steam", exitUsage, "", `engine "steam"`},
+		{"diff -n 0", exitUsage, "", "-n 0: must be at least 1"},
+		{"mutate -h", exitOK, "", "Usage: stress mutate"},
+		{"mutate -run (", exitUsage, "", `-run "("`},
 		{"storm 5", exitUsage, "", "flags only"},
 		{"-ops 20000 -callers 16 -profile mixed", exitOK, "violations   0", ""},
 		{"script", exitUsage, "", "Usage: stress script"},
 		{"script -h", exitOK, "", "Usage: stress script"},
-		{"script -fast x.txt", exitUsage, "", "-fast"},
+		{"script -fast x.txt", exitUsage, "", "stress script: flag provided but not defined: -fast\nstress script -h tells its flags.\n"},
 		{"script -engine steam x.txt", exitUsage, "", `there is no engine "steam"`},
 	} {
 		var out, errs bytes.Buffer
@@ -55,6 +58,12 @@ func TestPrintScripts(t *testing.T) {
 	s := streams{strings.NewReader("new\n----\n"), &out, &errs}
 	require.Equal(t, exitOK, printScripts(s, refuse, []string{good, "-"}))
 	require.Equal(t, strings.ReplaceAll(text, "%", "error: invalid")+"\nnew\n----\nerror: invalid\n", out.String())
+
+	// Without the empty line the second command is taken for the first one's output.
+	out.Reset()
+	s.in = strings.NewReader("new\n----\nok\nloads\n----\n")
+	require.Equal(t, exitOK, printScripts(s, refuse, []string{"-"}))
+	require.Contains(t, errs.String(), "warning: <stdin>:1: the output of new holds a line ----")
 
 	out.Reset()
 	require.Equal(t, exitFailed, printScripts(s, refuse, []string{filepath.Join(dir, "none.txt"), bad}))

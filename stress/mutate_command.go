@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -15,24 +14,33 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/stress/mutate"
 )
 
+const mutateUsage = `Usage: stress mutate [-run REGEXP] [-jobs N] [-timeout D] [-markdown FILE]
+
+Breaks a copy of the library, one mutation at a time, and runs the test that is
+named for it, which must fail.
+
+Exit status: 0, or 1 when a mutation survived, or 2 when the command line is
+wrong.
+
+Flags:
+`
+
 // runMutate breaks the library on purpose and checks that the tests notice.
 func runMutate(s streams, arguments []string) int {
-	flags := flag.NewFlagSet("stress mutate", flag.ContinueOnError)
-	flags.SetOutput(s.err)
+	flags := newFlags("mutate", mutateUsage)
 	only := flags.String("run", "", "run only the mutations whose name or test matches this `regexp`")
 	jobs := flags.Int("jobs", runtime.NumCPU(), "run so many at once")
 	timeout := flags.Duration("timeout", 2*time.Minute, "how long one test may take")
 	markdown := flags.String("markdown", "", "write the table to this `file`")
-	if err := flags.Parse(arguments); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return exitOK
-		}
-		return exitUsage
+	if code, ok := parse(s, flags, arguments); !ok {
+		return code
+	}
+	if flags.NArg() > 0 {
+		return wrong(s, flags, "%q: flags only", flags.Arg(0))
 	}
 	pattern, err := regexp.Compile(*only)
-	if err != nil || flags.NArg() > 0 {
-		fmt.Fprintln(s.err, "stress: mutate takes no arguments, and a valid regexp: ", err)
-		return exitUsage
+	if err != nil {
+		return wrong(s, flags, "-run %q: %v", *only, err)
 	}
 	if err := mutateAll(s, pattern, *jobs, *timeout, *markdown, "go run ./stress mutate "+strings.Join(arguments, " ")); err != nil {
 		fmt.Fprintln(s.err, "stress:", err)

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -28,28 +27,19 @@ Flags:
 `
 
 func runScript(s streams, arguments []string) int {
-	flags := flag.NewFlagSet("script", flag.ContinueOnError)
-	flags.SetOutput(s.err)
+	flags := newFlags("script", scriptUsage)
 	name := flags.String("engine", engines.Sharded,
 		strings.Join([]string{engines.Sharded, engines.Actor, engines.ActorDirect}, ", ")+": the `NAME` of the engine to run")
-	flags.Usage = func() {
-		fmt.Fprint(flags.Output(), scriptUsage)
-		flags.PrintDefaults()
-	}
-	switch err := flags.Parse(arguments); {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		return exitUsage
+	if code, ok := parse(s, flags, arguments); !ok {
+		return code
 	}
 	if flags.NArg() == 0 {
-		flags.Usage()
+		help(s, flags)
 		return exitUsage
 	}
 	e, ok := engines.Lookup(*name)
 	if !ok {
-		fmt.Fprintf(s.err, "stress script: there is no engine %q\n", *name)
-		return exitUsage
+		return wrong(s, flags, "there is no engine %q", *name)
 	}
 	return printScripts(s, e.New, flags.Args())
 }
@@ -75,7 +65,24 @@ func printScript(s streams, factory script.Factory, path string) error {
 	if err != nil {
 		return err
 	}
+	for i := range f.Steps {
+		if d := &f.Steps[i].Data; holdsSeparator(d.Expected) {
+			fmt.Fprintf(s.err, "stress script: warning: %s: the output of %s holds a line ----: is the empty line after it missing?\n",
+				d.Pos, d.Cmd)
+		}
+	}
 	return execute(f, factory, s.out)
+}
+
+// holdsSeparator reports whether an expected output has the line that ends a
+// command: then the next command was most likely taken for output.
+func holdsSeparator(expected string) bool {
+	for line := range strings.Lines(expected) {
+		if strings.TrimSpace(line) == "----" {
+			return true
+		}
+	}
+	return false
 }
 
 func parseScript(s streams, path string) (*script.File, error) {

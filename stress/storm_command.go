@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -33,8 +31,7 @@ Flags:
 `
 
 func runStorm(s streams, arguments []string) int {
-	flags := flag.NewFlagSet("storm", flag.ContinueOnError)
-	flags.SetOutput(s.err)
+	flags := newFlags("storm", stormUsage)
 	c := storm.Config{}
 	flags.DurationVar(&c.For, "for", 0, "end after this `duration` (default 60s, unless -ops is given)")
 	flags.Int64Var(&c.Ops, "ops", 0, "end after `N` operations, 0 for no bound")
@@ -46,18 +43,12 @@ func runStorm(s streams, arguments []string) int {
 	flags.DurationVar(&c.TTL, "ttl", 0, "end bookings that are not touched for this `duration`; 0 never")
 	flags.BoolVar(&c.Exact, "exact", false, "let bookings be prefills only, which makes some checks exact; needs -profile on")
 	flags.BoolVar(&c.Calm, "calm", false, "leave out churn and faulty plugged-in code")
-	flags.Usage = func() {
-		fmt.Fprint(flags.Output(), stormUsage)
-		flags.PrintDefaults()
-	}
-	switch err := flags.Parse(arguments); {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		return exitUsage
+	code, ok := parse(s, flags, arguments)
+	switch {
+	case !ok:
+		return code
 	case flags.NArg() > 0:
-		fmt.Fprintf(s.err, "stress storm: %q: flags only\n", flags.Arg(0))
-		return exitUsage
+		return wrong(s, flags, "%q: flags only", flags.Arg(0))
 	}
 	if c.For == 0 && c.Ops == 0 {
 		c.For = time.Minute
