@@ -13,6 +13,9 @@ import (
 
 const warmUpTime = 700 * time.Millisecond
 
+// busyShare is the share of late ticks from which on the table says so.
+const busyShare = 0.1
+
 const legend = `
 Schedule: real time within the call. Without queueing that is what a decision takes; with it, what a request waits for its
 turn is part of it. First token: simulated, from the time of arrival, with all waiting, in the scheduler and on the rank.
@@ -26,6 +29,7 @@ type comparison struct {
 	plan     *plan
 	table    *report.Table
 	harness  time.Duration // CPU per completion of the replay itself, 0 unknown
+	late     float64       // share of the harness's run in which its ticks were late
 	faults   []string
 	progress *progress
 }
@@ -94,6 +98,7 @@ func (c *comparison) measureHarness(ctx context.Context) {
 	cell := c.measure(ctx, "the replay itself", func() (engine.Engine, error) { return replay.NewFloor(), nil })
 	if cell.Completed > 0 {
 		c.harness = cell.CPU / time.Duration(cell.Completed)
+		c.late = float64(cell.Late) / float64(cell.Wall)
 	}
 }
 
@@ -119,7 +124,7 @@ func (c *comparison) measure(ctx context.Context, label string, build func() (en
 	}
 	cell := report.Cell{
 		Ran: true, Requests: r.Requests, Completed: r.Completed, CutShort: r.CutShort, Unscheduled: r.Unscheduled,
-		Wall: r.Wall, CPU: r.CPU, MaxWaiting: r.MostWaiting,
+		Wall: r.Wall, CPU: r.CPU, Late: r.Late, MaxWaiting: r.MostWaiting,
 		Schedule:   report.PercentilesOf(r.Schedule),
 		FirstToken: report.PercentilesOf(r.FirstToken),
 		Balance:    r.Balance,
@@ -144,6 +149,10 @@ func (c *comparison) write(w io.Writer) error {
 	fmt.Fprintln(w)
 	if err := c.table.Write(w); err != nil {
 		return err
+	}
+	if c.late > busyShare {
+		fmt.Fprintf(w, "note      the machine is busy with something else: the replay alone was late %.0f %% of the time, which blurs\n"+
+			"          every latency here; compare on a quiet one\n", 100*c.late)
 	}
 	for _, f := range c.faults {
 		if _, err := fmt.Fprintf(w, "FAULT     %s\n", f); err != nil {

@@ -45,11 +45,8 @@ func (e usageError) Unwrap() error { return e.error }
 func parseFlags(args []string, engines []namedEngine, stderr io.Writer) (*options, error) {
 	o := &options{}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.Usage = func() {
-		fmt.Fprint(stderr, usage)
-		f.PrintDefaults()
-	}
+	f.SetOutput(io.Discard) // what is wrong is told once, by whoever gets the error
+	f.Usage = func() {}
 	engineNames := f.String("engines", "", "`names` of the engines to run, separated by commas: "+strings.Join(namesOf(engines), ", ")+" (default all)")
 	modeNames := f.String("modes", "", "`names` of the modes to run, separated by commas: off, on, mixed (default all)")
 	f.IntVar(&o.workers, "workers", 16, "number of workers")
@@ -75,6 +72,9 @@ func parseFlags(args []string, engines []namedEngine, stderr io.Writer) (*option
 
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
+			f.SetOutput(stderr)
+			fmt.Fprint(stderr, usage)
+			f.PrintDefaults()
 			return nil, err
 		}
 		return nil, usageError{err}

@@ -59,6 +59,7 @@ func run(ctx context.Context, args []string, engines []namedEngine, stdout, stde
 		var usage usageError
 		switch {
 		case errors.As(err, &usage):
+			fmt.Fprintln(stderr, "go run ./bench -h tells the flags.")
 			return exitUsage
 		case ctx.Err() != nil:
 			return exitInterrupted

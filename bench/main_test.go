@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-3c5df8a4/turnstile/bench/engine"
 	"github.com/seed-3c5df8a4/turnstile/bench/replay"
+	"github.com/seed-3c5df8a4/turnstile/bench/report"
 	"github.com/seed-3c5df8a4/turnstile/sched"
 )
 
@@ -214,4 +215,16 @@ func TestInterrupt(t *testing.T) {
 	require.Contains(t, errs, "\r\x1b[K  0%  one, mode off: ", "progress on a terminal after two seconds")
 	require.Contains(t, errs, "interrupted")
 	require.NotContains(t, out, "FAULT")
+}
+
+func TestABusyMachineIsTold(t *testing.T) {
+	for _, test := range []struct {
+		late float64
+		told bool
+	}{{0, false}, {0.05, false}, {0.31, true}} {
+		c := comparison{table: report.NewTable([]string{"off"}, []string{"sharded"}), late: test.late}
+		var out bytes.Buffer
+		require.NoError(t, c.write(&out))
+		require.Equal(t, test.told, strings.Contains(out.String(), "the replay alone was late 31 % of the time"))
+	}
 }

@@ -25,6 +25,7 @@ import (
 
 const (
 	tickEvery  = time.Millisecond
+	lateTick   = 4 * tickEvery // a timer of an idle machine is never so late
 	watchEvery = 200 * time.Millisecond
 	// A replay is stalled when requests wait though nothing has happened for so
 	// long and nothing is going to: a wake-up was lost.
@@ -211,7 +212,12 @@ func (d *driver) drive(ctx context.Context) {
 	ended := make(chan struct{}, 1)
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
+	last := d.start
 	for sent := 0; ; {
+		if gap := time.Since(last); gap > lateTick {
+			d.result.Late += gap - tickEvery
+		}
+		last = time.Now()
 		now := d.now()
 		for sent < len(d.cfg.Requests) && d.cfg.Requests[sent].At <= now {
 			i := sent

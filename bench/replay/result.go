@@ -20,6 +20,10 @@ type Result struct {
 	// Wall and CPU are the time from the start to the last end, and the
 	// processor time the whole process spent in it (0 where it cannot be told).
 	Wall, CPU time.Duration
+	// Late is by how much, in all, ticks came later than they should: because the
+	// engine takes all the processors there are or, if it does next to nothing,
+	// because something else does.
+	Late time.Duration
 	// Schedule holds how long each answered Schedule call took.
 	Schedule []time.Duration
 	// FirstToken holds, in simulated time, how long after its arrival each

@@ -17,6 +17,7 @@ type Cell struct {
 	Requests, Completed, CutShort, Unscheduled int
 
 	Wall, CPU  time.Duration // CPU 0: unknown
+	Late       time.Duration // by which ticks were late in all; not in the table
 	Schedule   Percentiles   // real time
 	FirstToken Percentiles   // simulated time
 	MaxWaiting int64
