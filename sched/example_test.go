@@ -4,18 +4,12 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"os"
-	"strings"
-	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/seed-3c5df8a4/turnstile/sched"
 )
 
-// The lines between the marks stand in the README as they are here.
+// The README quotes these lines.
 func embed(ctx context.Context) error {
-	// README begins
 	s, err := sched.New(sched.Config{BlockSize: 16})
 	if err != nil {
 		return err
@@ -30,7 +24,6 @@ func embed(ctx context.Context) error {
 		}
 		return nil // released here, and on error, panic or cancellation too
 	})
-	// README ends
 }
 
 func generate(_ context.Context, endpoint string) iter.Seq[string] {
@@ -44,20 +37,4 @@ func Example() {
 		fmt.Println(err)
 	}
 	// Output: from http://gpu-1:8000
-}
-
-func TestReadmeShowsTheExample(t *testing.T) {
-	t.Parallel()
-	source, err := os.ReadFile("example_test.go")
-	require.NoError(t, err)
-	_, rest, _ := strings.Cut(string(source), "\t// README begins\n")
-	lines, _, _ := strings.Cut(rest, "\t// README ends\n")
-	var shown strings.Builder
-	for line := range strings.Lines(lines) {
-		shown.WriteString(strings.TrimPrefix(line, "\t"))
-	}
-	require.LessOrEqual(t, strings.Count(shown.String(), "\n"), 15)
-	readme, err := os.ReadFile("../README.md")
-	require.NoError(t, err)
-	require.Contains(t, string(readme), "```go\n"+shown.String()+"```\n")
 }

@@ -1,0 +1,14 @@
+// Package doccheck keeps the documentation true: what its tests find in the
+// Markdown files of the repository is held against the sources.
+//
+//   - Go code is quoted: it stands, line for line, in a Go file, which the tests
+//     compile and, if it is an Example, run.
+//   - Policies in YAML are read without an error or a warning.
+//   - Relative links lead to files that exist, and their anchors to headings.
+//   - Commands (go run, go test) name packages that exist and flags that they
+//     define.
+//   - Names in code spans exist: files, exported identifiers, keys of files and
+//     names of metrics.
+//
+// It has no use but in its own tests.
+package doccheck
