@@ -227,8 +227,9 @@ func (s *Scheduler) estimate(a *attempt, choice pool.Choice) time.Duration {
 
 func (s *Scheduler) askEstimator(work PrefillWork) (d time.Duration, ok bool) {
 	defer func() {
-		if recover() != nil {
+		if p := recover(); p != nil {
 			d, ok = 0, false
+			s.hookPanicked(hookEstimator, p)
 		}
 	}()
 	return s.estimator(work)

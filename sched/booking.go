@@ -3,6 +3,7 @@ package sched
 import (
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 	"github.com/seed-3c5df8a4/turnstile/shards"
@@ -41,6 +42,9 @@ type record struct {
 	// own Transfer only.
 	held atomic.Uint64
 	own  Booking
+	// waited is how long the request stood in line, in ns; the owner's.
+	waited int64
+	life   *life // written before the record is published; nil without observers
 }
 
 // tiers are the blocks cached on the rank.
@@ -70,13 +74,16 @@ type leak struct {
 }
 
 func (l leak) reclaim() {
-	if l.s.release(l.rec, l.rec.held.Load()) == nil {
+	if l.s.end(l.rec, l.rec.held.Load(), EventLeaked) == nil {
 		l.s.counters.leaked.Inc()
 	}
 }
 
 // ID returns the request's id.
 func (b *Booking) ID() string { return b.rec.ID }
+
+// Waited returns how long the request stood in line: 0 if it was admitted at once.
+func (b *Booking) Waited() time.Duration { return time.Duration(b.rec.waited) }
 
 // Attempt returns the number of the attempt this handle stands for.
 func (b *Booking) Attempt() uint64 { return b.rec.held.Load() }

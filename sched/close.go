@@ -29,16 +29,21 @@ func (s *Scheduler) Recheck(ctx context.Context) error {
 }
 
 // Shutdown refuses new requests, lets those who wait go on until nobody waits
-// or ctx ends, and then closes the scheduler. It does not wait for bookings to be
-// released: Stats().Live says how many are left. It returns the context's error if
-// that ended first; those who still waited are answered ErrClosed.
+// or ctx ends, then closes the scheduler and, as long as ctx allows, waits until
+// observers have been told. It does not wait for bookings to be released:
+// Stats().Live says how many are left. It returns the context's error if that ended
+// first; those who still waited are answered ErrClosed.
 func (s *Scheduler) Shutdown(ctx context.Context) error {
 	_ = s.change(func(w *pool.World) ([]*shards.Shard, error) {
 		w.Draining = true
 		return nil, nil
 	})
 	err := s.await(ctx, func() bool { return s.waiting.Load() == 0 })
-	return errors.Join(err, s.Close())
+	err = errors.Join(err, s.Close())
+	if err == nil {
+		err = s.await(ctx, s.outbox.quiet)
+	}
+	return err
 }
 
 // Close refuses new requests and answers everyone who waits with ErrClosed.
@@ -53,12 +58,12 @@ func (s *Scheduler) Close() error {
 }
 
 // Settle waits until nothing moves: nobody has the turn, no arrival is
-// undecided, and every decision has been told to the hook. It is a door for
+// undecided, and every decision and event has been told. It is a door for
 // tests and simulations; with other callers active it may never come true.
 func (s *Scheduler) Settle(ctx context.Context) error {
 	return s.await(ctx, func() bool {
-		s.journal.deliver()
-		return s.turn.Idle() && s.arrivals.Empty() && s.leavers.Empty() && s.journal.quiet()
+		s.deliver()
+		return s.turn.Idle() && s.arrivals.Empty() && s.leavers.Empty() && s.journal.quiet() && s.outbox.quiet()
 	})
 }
 

@@ -3,6 +3,7 @@ package sched
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"time"
 
@@ -51,7 +52,16 @@ type Config struct {
 	// ReclaimLeaked releases a booking whose handle has become garbage, unless
 	// Detach was called. It costs one more allocation for each booking.
 	ReclaimLeaked bool
+
+	// SampleSelection times one decision of so many, at random, for
+	// Stats.SelectionTimes. 0, the default, times none and reads no clock.
+	SampleSelection int
+	// EventBuffer is how many events may be on their way to observers before
+	// further ones are dropped. 0 means the default of 8192.
+	EventBuffer int
 }
+
+const defaultEventBuffer = 8192
 
 // validate returns every fault at once, and the profile that applies.
 func (c *Config) validate() (*policy.Profile, error) {
@@ -90,6 +100,12 @@ func (c *Config) validate() (*policy.Profile, error) {
 	if c.RefreshAfter < 0 {
 		fault("config: refresh after %v: must not be negative", c.RefreshAfter)
 	}
+	if c.SampleSelection < 0 {
+		fault("config: sample selection %d: must not be negative", c.SampleSelection)
+	}
+	if c.EventBuffer < 0 {
+		fault("config: event buffer %d: must not be negative", c.EventBuffer)
+	}
 	profile := c.Profile
 	if profile == nil && c.Policy != nil {
 		profile = c.Policy.For(c.Model)
@@ -125,6 +141,8 @@ type Option func(*options)
 type options struct {
 	clock      clock.Clock
 	onDecision func(Decision)
+	observers  []Observer
+	logger     *slog.Logger
 	refresher  OverlapRefresher
 	estimator  PrefillEstimator
 	rand       selector.Rand
@@ -142,8 +160,29 @@ func WithClock(c clock.Clock) Option {
 	}
 }
 
+// WithObserver has f told what becomes of requests. It can neither block nor break
+// the scheduler: where f is slower than the events come, those for which there is
+// no room in Config.EventBuffer are dropped and counted in Stats.EventsDropped. The
+// events of one request come in order, apart from those dropped. Each of several
+// observers is told. Nil changes nothing.
+func WithObserver(f Observer) Option {
+	return func(o *options) {
+		if f != nil {
+			o.observers = append(o.observers, f)
+		}
+	}
+}
+
+// WithLogger has rare events logged, and nothing else: bookings that expired,
+// leaked or went with their worker, a replaced profile; and, at its first, second,
+// fourth, eighth … occurrence, a failed selector, a hook that panicked and an
+// overflow of capacity hints. Handlers run on the observers' goroutine, so a slow
+// one holds up no request. Nil, the default, logs nothing.
+func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
+
 // WithDecisionHook has f told every decision, one at a time and in decision
-// order. f is called by whichever caller of the scheduler comes by, while no lock
+// order, for simulations and tests; to watch a scheduler at work take WithObserver.
+// f is called by whichever caller of the scheduler comes by, while no lock
 // is held; it may call the scheduler, but while it runs no further decision is
 // told. A panic in f is swallowed.
 func WithDecisionHook(f func(Decision)) Option { return func(o *options) { o.onDecision = f } }

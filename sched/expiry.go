@@ -138,6 +138,6 @@ func (s *Scheduler) expire(rec *record, attempt uint64, since int64) (expired bo
 	}
 	shard.ReleaseLocked(&rec.Booking)
 	shard.Unlock()
-	s.ended(rec, ErrExpired)
+	s.ended(rec, EventExpired)
 	return true, 0
 }

@@ -35,10 +35,10 @@ func (l *line) Prepare(class int, j *job) queue.Verdict {
 	if j.state.Load() != jobWaiting {
 		return queue.Settled
 	}
-	never := false
-	if _, limitIsZero := l.world.Profile.Class(class).NeverQueues(); limitIsZero {
-		never = true
-	}
+	began := s.sampler.begin(s)
+	rules := l.world.Profile.Class(class)
+	j.served = rules.Name
+	_, never := rules.NeverQueues()
 	if l.races == 0 {
 		l.looks.Take(l.world, &j.request, class, pool.At(l.now))
 	} else {
@@ -55,6 +55,7 @@ func (l *line) Prepare(class int, j *job) queue.Verdict {
 		return queue.LostRace
 	}
 	l.races = 0
+	s.sampler.end(s, began)
 	j.placement, j.err = placement, err
 	return queue.Settled
 }
@@ -68,14 +69,21 @@ func (l *line) Settle(j *job) {
 		return
 	}
 	rec, query, placement := j.record, j.query, j.placement
-	j.waited = l.now - j.arrival
+	j.decided = l.now
+	if j.queued {
+		j.queuedFor = l.now - j.queuedAt
+	}
+	waited := j.queuedFor
 	decision := Decision{Kind: DecisionAdmitted, Request: j.id, Query: query, Placement: placement}
 	told := s.journal.reserve(decision)
 	if !query {
 		// Now, because the owner may take its time.
 		s.expiry.booked(s)
 	}
-	if s.settle(j, jobGranted) {
+	if class, ok := s.settle(j, jobGranted); ok {
+		if class != nil {
+			class.waits.record(waited)
+		}
 		told.keep()
 		return
 	}
@@ -89,9 +97,9 @@ func (l *line) Settle(j *job) {
 // refuse settles a job with an error.
 func (l *line) refuse(j *job, err error) {
 	s := l.s
-	j.err = err
+	j.err, j.decided = err, l.now
 	told := s.journal.reserve(Decision{Kind: DecisionRejected, Request: j.id, Query: j.query, Err: err})
-	if s.settle(j, jobRejected) {
+	if _, ok := s.settle(j, jobRejected); ok {
 		s.countRejection(err)
 		told.keep()
 	} else {
@@ -102,6 +110,7 @@ func (l *line) refuse(j *job, err error) {
 // Refuse implements queue.Host.
 func (l *line) Refuse(class int, j *job, why queue.Refusal, limit string, usage, bound int64) {
 	name := l.world.Profile.Class(class).Name
+	j.served = name
 	switch why {
 	case queue.RefusedOverloaded:
 		l.looks.TakeAll(l.world, &j.request, class, pool.At(l.now))
@@ -122,7 +131,8 @@ func (l *line) Refuse(class int, j *job, why queue.Refusal, limit string, usage,
 func (l *line) Stays(class int, j *job) {
 	// If its owner leaves meanwhile, that is told after this, or this is not told.
 	told := l.s.journal.reserve(Decision{Kind: DecisionQueued, Request: j.id, Query: j.query})
-	if l.s.ledger.count(j, class) {
+	j.served, j.queuedAt, j.queued = l.world.Profile.Class(class).Name, l.now, true
+	if l.s.ledger.count(l.s, j, class) {
 		told.keep()
 	} else {
 		told.drop()

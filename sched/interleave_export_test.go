@@ -18,7 +18,7 @@ func ReleaseUnheard(s *Scheduler, b *Booking) {
 	shard := b.rec.lock()
 	shard.ReleaseLocked(&b.rec.Booking)
 	shard.Unlock()
-	s.ended(b.rec, nil)
+	s.ended(b.rec, EventReleased)
 	s.env.Hints().Drain(func(*shards.Shard) {})
 }
 

@@ -50,8 +50,14 @@ type job struct {
 	// The outcome, written by the holder of the turn before it settles the job.
 	placement Placement
 	err       error
-	// waited is how long a granted job stood in line, in ns; written likewise.
-	waited int64
+	// served names the class it was decided in, decided is when that was, in ns;
+	// written likewise, or by the owner if it does not stand in line.
+	served  string
+	decided int64
+	// queuedAt is when it was queued, queuedFor how long it was when it was
+	// granted, both in ns; written likewise.
+	queuedAt, queuedFor int64
+	queued              bool
 
 	// counted is the class whose counters include the job; guarded by ledger.mu.
 	counted *classCount
@@ -110,18 +116,19 @@ func (j *job) keep() {
 
 // settle ends the job's wait with an outcome that was written before. It reports
 // false if the owner left first. After it returned true the job is its owner's.
-func (s *Scheduler) settle(j *job, state uint32) bool {
-	s.ledger.uncount(j)
+// class is the one it was queued in, nil if it was not.
+func (s *Scheduler) settle(j *job, state uint32) (class *classCount, ok bool) {
+	class = s.ledger.uncount(j)
 	wake := j.wake
 	perturb.Point()
 	if !j.state.CompareAndSwap(jobWaiting, state) {
-		return false
+		return nil, false
 	}
 	perturb.Point()
 	s.waiting.Add(-1)
 	perturb.Point()
 	sequencer.Wake(wake)
-	return true
+	return class, true
 }
 
 // getJob takes a job from the pool.
@@ -166,5 +173,5 @@ func (j *job) setEntry(seq uint64, now, cached int64) {
 	}
 }
 
-// waitedFor returns how long the job has stood in line.
-func (j *job) waitedFor() time.Duration { return time.Duration(j.waited) }
+// waitedFor returns how long a granted job has waited since it arrived.
+func (j *job) waitedFor() time.Duration { return time.Duration(j.decided - j.arrival) }

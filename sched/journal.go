@@ -7,6 +7,8 @@ import "sync"
 // without locks, by whoever comes by. A nil journal does nothing.
 type journal struct {
 	hook func(Decision)
+	// failed is told of a panic.
+	failed func(hook, any)
 	// mu is a leaf: it is taken under any other lock.
 	mu struct {
 		sync.Mutex
@@ -125,7 +127,9 @@ func (j *journal) next() (d Decision, ok bool) {
 // tell calls the hook. A panic there must not break the scheduler.
 func (j *journal) tell(d Decision) {
 	defer func() {
-		_ = recover()
+		if p := recover(); p != nil && j.failed != nil {
+			j.failed(hookDecision, p)
+		}
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		j.mu.telling = false

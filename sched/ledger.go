@@ -17,14 +17,20 @@ type ledger struct {
 		sync.Mutex
 		profile *policy.Profile // for which the classes stand; nil until somebody waited
 		classes []*classCount
+		// waits holds, by the name of the class, how long its requests stood in
+		// line; it outlives the profile.
+		waits map[string]*histogram
 	}
 }
 
 // classCount is one class of one profile; guarded by ledger.mu.
 type classCount struct {
+	name        string
 	pending     int64
 	raw, cached total
 	deficit     int64
+	// waits is written by the holder of the turn; nil until somebody has waited.
+	waits *histogram
 }
 
 // total is a sum of token counts that may exceed 64 bits on the way.
@@ -60,8 +66,21 @@ func (l *ledger) reset(p *policy.Profile) {
 func (l *ledger) resetLocked(p *policy.Profile) {
 	l.mu.profile, l.mu.classes = p, make([]*classCount, p.Len())
 	for i := range l.mu.classes {
-		l.mu.classes[i] = new(classCount)
+		l.mu.classes[i] = &classCount{name: p.Class(i).Name}
 	}
+}
+
+// waitsLocked returns the histogram of a class.
+func (l *ledger) waitsLocked(name string) *histogram {
+	h := l.mu.waits[name]
+	if h == nil {
+		if l.mu.waits == nil {
+			l.mu.waits = make(map[string]*histogram)
+		}
+		h = newWaits()
+		l.mu.waits[name] = h
+	}
+	return h
 }
 
 // reclass goes over to another profile with everyone who waits in its new class,
@@ -78,11 +97,16 @@ func (l *ledger) reclass(p *policy.Profile, waiting []*queue.Entry[*job]) {
 }
 
 // count adds a job to its class, unless it has been settled meanwhile: then
-// whoever settled it has found it uncounted, or will find it counted.
-func (l *ledger) count(j *job, class int) (counted bool) {
+// whoever settled it has found it uncounted, or will find it counted. In the same
+// step that is told, so that what its owner tells comes after.
+func (l *ledger) count(s *Scheduler, j *job, class int) (counted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.countLocked(j, class)
+	if !l.countLocked(j, class) {
+		return false
+	}
+	s.tellQueued(j)
+	return true
 }
 
 func (l *ledger) countLocked(j *job, class int) (counted bool) {
@@ -90,6 +114,9 @@ func (l *ledger) countLocked(j *job, class int) (counted bool) {
 		return false
 	}
 	c := l.mu.classes[class]
+	if c.waits == nil {
+		c.waits = l.waitsLocked(c.name)
+	}
 	c.pending++
 	c.raw.add(j.entry.Raw)
 	c.cached.add(j.entry.Cached)
@@ -97,16 +124,19 @@ func (l *ledger) countLocked(j *job, class int) (counted bool) {
 	return true
 }
 
-// uncount takes a job out of its class, if it was counted.
-func (l *ledger) uncount(j *job) {
+// uncount takes a job out of its class, which it returns; nil if it was not
+// counted.
+func (l *ledger) uncount(j *job) *classCount {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c := j.counted; c != nil {
+	c := j.counted
+	if c != nil {
 		c.pending--
 		c.raw.sub(j.entry.Raw)
 		c.cached.sub(j.entry.Cached)
 		j.counted = nil
 	}
+	return c
 }
 
 // usage returns what a class amounts to.
@@ -147,6 +177,7 @@ func (l *ledger) stats(p *policy.Profile) []ClassStats {
 	classes := make([]ClassStats, p.Len())
 	for i := range classes {
 		classes[i].Name = p.Class(i).Name
+		classes[i].Waits = l.mu.waits[classes[i].Name].snapshot()
 		if l.mu.profile == p {
 			c := l.mu.classes[i]
 			u := c.usage()

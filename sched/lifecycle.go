@@ -52,10 +52,14 @@ func (s *Scheduler) prefillDone(rec *record, attempt uint64) error {
 	}
 	s.touchedLocked(rec, shard)
 	changed := shard.PrefillDoneLocked(&rec.Booking)
+	if changed && rec.life != nil {
+		s.tellStep(rec, EventPrefillDone, rec.placementLocked(shard))
+	}
 	shard.Unlock()
 	if !changed {
 		return ErrUnchanged
 	}
+	s.outbox.deliver()
 	s.freed()
 	return nil
 }
@@ -132,7 +136,11 @@ func (s *Scheduler) transfer(rec *record, attempt uint64, to RankID) (Placement,
 			return Placement{}, err
 		}
 		p := s.moveLocked(rec, from, &dest)
+		if rec.life != nil {
+			s.tellStep(rec, EventTransferred, p)
+		}
 		shards.UnlockBoth(from, dest.Shard)
+		s.outbox.deliver()
 		s.freed()
 		return p, nil
 	}
@@ -165,31 +173,31 @@ func overlapOn(overlaps []Overlap, rank RankID) Overlap {
 
 // release ends a live booking for its owner.
 func (s *Scheduler) release(rec *record, attempt uint64) error {
-	err := s.end(rec, attempt, nil)
-	if err == nil {
-		s.freed()
-	}
-	return err
+	return s.end(rec, attempt, EventReleased)
 }
 
-// end takes a live booking off its rank and frees its id. cause is set when it
-// ends without its owner.
-func (s *Scheduler) end(rec *record, attempt uint64, cause error) error {
+// end takes a live booking off its rank and frees its id.
+func (s *Scheduler) end(rec *record, attempt uint64, how EventKind) error {
 	shard, err := s.lockLive(rec, attempt)
 	if err != nil {
 		return err
 	}
 	shard.ReleaseLocked(&rec.Booking)
 	shard.Unlock()
-	s.ended(rec, cause)
+	s.ended(rec, how)
+	s.outbox.deliver()
+	s.freed()
 	return nil
 }
 
 // ended does what remains once a booking is off its rank.
-func (s *Scheduler) ended(rec *record, cause error) {
+func (s *Scheduler) ended(rec *record, how EventKind) {
+	if s.outbox != nil {
+		s.tellEnded(rec, how)
+	}
 	s.unclaim(rec)
 	s.expiry.ended(s)
-	if cause != nil {
+	if cause := how.cause(); cause != nil {
 		s.finish(rec, cause)
 	}
 }

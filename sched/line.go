@@ -43,7 +43,8 @@ type line struct {
 
 	arrivals, leavers []*job // detached and not yet dealt with
 	gates, looks      pool.Look
-	races             int // lost in a row
+	races             int        // lost in a row
+	sizes             *histogram // of epochs; made with the queue
 	// undone: a booking was taken back, which left a hint.
 	undone bool
 
@@ -67,7 +68,9 @@ func (l *line) Run() (more bool) {
 			l.queue.UnblockAll()
 		}
 		l.undone, l.queue.Unfinished = false, false
-		more = l.work() || l.undone || l.queue.Unfinished
+		budget := epochSteps
+		more = l.work(&budget) || l.undone || l.queue.Unfinished
+		l.sizes.record(int64(epochSteps - budget))
 		if invariants.Enabled && l.queue.Len() <= checkedLength {
 			if err := l.queue.Check(); err != nil {
 				invariants.Violated("%v", err)
@@ -86,18 +89,17 @@ func (l *line) Run() (more bool) {
 	return more
 }
 
-// work serves the backlog and then the arrivals, as far as the bound allows.
-func (l *line) work() (more bool) {
-	budget := epochSteps
-	status := l.queue.Serve(&budget)
-	for ; status == queue.Again; status = l.queue.Serve(&budget) {
+// work serves the backlog and then the arrivals, as far as the budget allows.
+func (l *line) work(budget *int) (more bool) {
+	status := l.queue.Serve(budget)
+	for ; status == queue.Again; status = l.queue.Serve(budget) {
 		l.refresh()
 	}
 	if status == queue.Exhausted {
 		return true
 	}
 	for i, j := range l.arrivals {
-		if budget--; budget <= 0 || l.arrive(j, &budget) == queue.Exhausted {
+		if *budget--; *budget <= 0 || l.arrive(j, budget) == queue.Exhausted {
 			l.arrivals = append(l.arrivals[:0], l.arrivals[i:]...)
 			return true
 		}
@@ -184,6 +186,7 @@ func (l *line) refresh() {
 	s.expiry.sweep(s, l.world, l.now)
 	if ring := s.env.Hints(); ring != nil {
 		if ring.Drain(l.unblock) {
+			s.logHintsOverflowed(ring.Overflows())
 			ring.ClearAll(l.world.Table.Shards)
 			if l.queue != nil {
 				l.queue.UnblockAll()
@@ -225,6 +228,8 @@ func (l *line) build() {
 	l.world = l.s.world.Load()
 	l.queue = queue.NewLine(classSpecs(l.world.Profile), queue.Host[*job](l))
 	l.s.ledger.reset(l.world.Profile)
+	l.sizes = newEpochSizes()
+	l.s.counters.epochSizes.Store(l.sizes)
 }
 
 // adopt goes over to another world. What a change may have freed is tested
@@ -245,7 +250,9 @@ func (l *line) adopt(world *pool.World) {
 	}
 	l.queue.Reset(classSpecs(world.Profile))
 	for _, e := range waiting {
-		l.queue.Add(world.Profile.Classify(e.Value.class, max(0, e.Raw-e.Cached)), e)
+		class := world.Profile.Classify(e.Value.class, max(0, e.Raw-e.Cached))
+		e.Value.served = world.Profile.Class(class).Name
+		l.queue.Add(class, e)
 	}
 	l.s.ledger.reclass(world.Profile, waiting)
 }

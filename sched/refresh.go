@@ -88,6 +88,7 @@ func (s *Scheduler) askRefresher(ctx context.Context, blocks []uint64) (overlaps
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("overlap refresher panicked: %v", p)
+			s.hookPanicked(hookRefresher, p)
 		}
 	}()
 	return s.refresher(ctx, blocks)

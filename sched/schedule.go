@@ -92,25 +92,32 @@ func present(ctx context.Context, r *Request) error {
 // run takes a job from arrival to outcome, and gives it back.
 func (s *Scheduler) run(ctx context.Context, j *job, r *Request, query bool, arrival int64) (*record, Placement, error) {
 	if err := s.admitAtDoor(ctx, j, r, query, arrival); err != nil {
-		s.reject(r.ID, query, err)
+		s.reject(nil, r.ID, "", query, err)
 		s.putJob(j)
-		s.journal.deliver()
+		s.deliver()
 		return nil, Placement{}, err
 	}
 	rec := j.record
+	began := s.sampler.begin(s)
 	outcome, placement, err := s.fast(j)
 	if outcome == mustStand {
 		return s.stand(ctx, j)
 	}
+	s.sampler.end(s, began)
 	if err != nil {
 		s.unclaim(rec)
-		s.reject(r.ID, query, err)
-	} else if query {
-		s.unclaim(rec)
-		s.counters.queries.Inc()
+		s.reject(rec, r.ID, j.served, query, err)
+	} else {
+		if rec.life != nil {
+			s.tellGranted(rec, j.served, query, placement, s.now())
+		}
+		if query {
+			s.unclaim(rec)
+			s.counters.queries.Inc()
+		}
 	}
 	s.putJob(j)
-	s.journal.deliver()
+	s.deliver()
 	return rec, placement, err
 }
 
@@ -133,7 +140,7 @@ func (s *Scheduler) admitAtDoor(ctx context.Context, j *job, r *Request, query b
 	if c := &j.request.Constraints; !c.PinAllowed() {
 		return pinNotAllowed(r.ID, c)
 	}
-	rec := new(record)
+	rec := &record{life: s.begin()}
 	if _, taken := s.ids.LoadOrStore(r.ID, rec); taken {
 		return &Error{Code: ErrDuplicate, Request: r.ID, Rule: "a request of this id waits or is booked"}
 	}
@@ -189,6 +196,7 @@ func (s *Scheduler) fast(j *job) (outcome, Placement, error) {
 		perturb.Point()
 		class, _ := w.Classify(j.class, &j.request)
 		rules := w.Profile.Class(class)
+		j.served = rules.Name
 		limit, never := rules.NeverQueues()
 		var usage queue.Usage
 		if waiting {
@@ -258,30 +266,36 @@ func (s *Scheduler) stand(ctx context.Context, j *job) (*record, Placement, erro
 			}
 		}
 	}
+	served, decided := j.served, j.decided
 	if j.state.Load() == jobRejected {
 		err := j.err
 		s.putJob(j)
+		s.tellRejected(rec, id, served, query, err, decided)
 		s.unclaim(rec)
-		s.journal.deliver()
+		s.deliver()
 		return nil, Placement{}, err
 	}
 	placement, err := s.finishGrant(ctx, j)
+	rec.waited = j.queuedFor
 	s.putJob(j)
 	if err != nil {
 		if !query {
 			s.undo(rec)
 		}
 		s.unclaim(rec)
-		s.reject(id, query, err)
+		s.reject(rec, id, served, query, err)
 		s.freed() // for those who wait
-		s.journal.deliver()
+		s.deliver()
 		return nil, Placement{}, err
+	}
+	if rec.life != nil {
+		s.tellGranted(rec, served, query, placement, decided)
 	}
 	if query {
 		s.unclaim(rec)
 		s.counters.queries.Inc()
 	}
-	s.journal.deliver()
+	s.deliver()
 	return rec, placement, nil
 }
 
@@ -294,9 +308,12 @@ func (s *Scheduler) leave(ctx context.Context, j *job) error {
 		return nil
 	}
 	perturb.Point()
-	s.ledger.uncount(j)
+	class := ""
+	if c := s.ledger.uncount(j); c != nil {
+		class = c.name
+	}
 	s.unclaim(rec)
-	s.reject(id, query, err)
+	s.reject(rec, id, class, query, err)
 	// From here on the job is the holder's, which unlinks it before it decides
 	// anything.
 	s.leavers.Push(&j.leaverTicket)

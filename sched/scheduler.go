@@ -32,6 +32,8 @@ type Scheduler struct {
 	estimator PrefillEstimator
 	refresher OverlapRefresher
 	journal   *journal // nil without a decision hook
+	outbox    *outbox  // nil without observers and logger
+	sampler   *sampler // nil unless selections are timed
 
 	env *shards.Env
 	// ids holds the record of every request that waits, is being decided or is
@@ -85,6 +87,8 @@ type counters struct {
 	rejected                 [rejectionCodes]uberatomic.Int64 // by place in codes()
 	expired, leaked, dropped uberatomic.Int64
 	epochs, retries          uberatomic.Int64
+	epochSizes               atomic.Pointer[histogram] // nil until somebody stood in line
+	panics                   [hooks]uberatomic.Int64   // recovered, by place in hook
 }
 
 // New returns a scheduler without workers. The error reports every fault of the
@@ -102,6 +106,9 @@ func New(config Config, opts ...Option) (*Scheduler, error) {
 		return nil, &Error{Code: ErrInvalid, Rule: fmt.Sprintf("config: refresh after %v: needs WithOverlapRefresher", config.RefreshAfter)}
 	}
 	config.BookingTTL = min(config.BookingTTL, longestTTL)
+	if config.EventBuffer == 0 {
+		config.EventBuffer = defaultEventBuffer
+	}
 	if config.Selector == nil {
 		config.Selector = selector.KV()
 	}
@@ -111,7 +118,11 @@ func New(config Config, opts ...Option) (*Scheduler, error) {
 		seed: maphash.MakeSeed(), closed: make(chan struct{}),
 	}
 	if o.onDecision != nil {
-		s.journal = &journal{hook: o.onDecision}
+		s.journal = &journal{hook: o.onDecision, failed: s.hookPanicked}
+	}
+	s.outbox = newOutbox(&o, config.EventBuffer, s.hookPanicked)
+	if config.SampleSelection > 0 {
+		s.sampler = &sampler{every: uint64(config.SampleSelection), times: newSelections()}
 	}
 	s.env = &shards.Env{Now: s.now}
 	close(s.closed)
@@ -141,7 +152,7 @@ func (s *Scheduler) nextAttempt(id string) uint64 {
 // by whoever has it.
 func (s *Scheduler) enterTurn() {
 	s.turn.Enter(&s.line)
-	s.journal.deliver()
+	s.deliver()
 }
 
 // freed is called, without locks, after capacity may have been freed.
@@ -188,7 +199,7 @@ func (s *Scheduler) change(edit func(*pool.World) (gone []*shards.Shard, err err
 	if s.waiting.Load() > 0 {
 		s.enterTurn()
 	} else {
-		s.journal.deliver()
+		s.deliver()
 	}
 	return nil
 }
@@ -213,9 +224,10 @@ func (s *Scheduler) dropRank(shard *shards.Shard) {
 		s.expiry.ended(s)
 	}
 	for _, rec := range dropped {
-		s.ended(rec, ErrWorkerRemoved)
+		s.ended(rec, EventDropped)
 	}
 	s.counters.dropped.Add(int64(len(dropped)))
+	s.logDropped(shard.ID(), len(dropped))
 }
 
 // SetProfile replaces the policy profile. Those who wait stay: each is classed
@@ -225,6 +237,7 @@ func (s *Scheduler) SetProfile(p *policy.Profile) error {
 		return &Error{Code: ErrInvalid, Rule: "profile: must not be nil"}
 	}
 	return s.change(func(w *pool.World) ([]*shards.Shard, error) {
+		s.logProfile(w.Profile, p)
 		w.Profile = p
 		return nil, nil
 	})

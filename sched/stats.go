@@ -16,6 +16,10 @@ type ClassStats struct {
 	Tokens, Cached int64
 	// Deficit is the class's deficit counter, in tokens.
 	Deficit int64
+	// Waits are the times, in seconds, for which those admitted had stood in line.
+	// Who was admitted at once is not counted. It goes by the name of the class,
+	// whatever the profile.
+	Waits Histogram
 }
 
 // Stats is a summary of the scheduler at one moment. Counters start at 0 with
@@ -39,6 +43,18 @@ type Stats struct {
 	// HintOverflows counts full rechecks forced by a full hint ring, Epochs the
 	// epochs run, Retries the selections made again because a race was lost.
 	HintOverflows, Epochs, Retries int64
+	// EpochSizes are the steps of each epoch since somebody first stood in line:
+	// grants, refusals, arrivals and lost races count one each.
+	EpochSizes Histogram
+	// SelectionTimes are the times, in seconds, that sampled decisions took, from
+	// the look at the ranks to the booking; see Config.SampleSelection.
+	SelectionTimes Histogram
+	// EventsDropped counts events that found no room on their way to observers,
+	// and lines that found none to the logger.
+	EventsDropped int64
+	// HookPanics counts panics recovered from estimators, refreshers, decision
+	// hooks, observers and log handlers. A selector's is a rejection.
+	HookPanics int64
 }
 
 // rejectionCodes is the number of codes that a rejection can have.
@@ -52,16 +68,22 @@ func codes() [rejectionCodes]error {
 	}
 }
 
-// reject notes a rejection that its caller makes itself.
-func (s *Scheduler) reject(id string, query bool, err error) {
+// reject notes a rejection that its caller makes itself. rec is nil if it did not
+// get that far.
+func (s *Scheduler) reject(rec *record, id, class string, query bool, err error) {
 	s.countRejection(err)
 	s.journal.add(Decision{Kind: DecisionRejected, Request: id, Query: query, Err: err})
+	if s.outbox.observes() {
+		s.tellRejected(rec, id, class, query, err, s.now())
+	}
 }
 
 func (s *Scheduler) countRejection(err error) {
 	for i, code := range codes() {
 		if errors.Is(err, code) {
-			s.counters.rejected[i].Inc()
+			if n := s.counters.rejected[i].Inc(); code == ErrSelector {
+				s.logSelectorFailed(n, err)
+			}
 			return
 		}
 	}
@@ -140,6 +162,16 @@ func (s *Scheduler) Stats() Stats {
 		Rejected: make(map[string]int64),
 		Expired:  s.counters.expired.Load(), Leaked: s.counters.leaked.Load(), Dropped: s.counters.dropped.Load(),
 		Epochs: s.counters.epochs.Load(), Retries: s.counters.retries.Load(),
+		EpochSizes: s.counters.epochSizes.Load().snapshot(),
+	}
+	if s.sampler != nil {
+		stats.SelectionTimes = s.sampler.times.snapshot()
+	}
+	if s.outbox != nil {
+		stats.EventsDropped = s.outbox.dropped.Load()
+	}
+	for i := range s.counters.panics {
+		stats.HookPanics += s.counters.panics[i].Load()
 	}
 	for i := range w.Table.Slots() {
 		stats.Live += w.Table.Slots()[i].Shard.View().Requests

@@ -1,0 +1,66 @@
+package sched
+
+import (
+	"math"
+	"testing"
+)
+
+func TestHistogramBuckets(t *testing.T) {
+	t.Parallel()
+	h := newHistogram(250, 1, 3) // up to 250, 500, 1000 and above
+	for _, tt := range []struct {
+		measure int64
+		bucket  int
+	}{
+		{math.MinInt64, 0}, {-1, 0}, {0, 0}, {1, 0}, {250, 0}, {251, 1}, {500, 1}, {501, 2}, {1000, 2}, {1001, 3}, {1 << 40, 3},
+	} {
+		before := h.snapshot()
+		h.record(tt.measure)
+		after := h.snapshot()
+		for i := range after.Counts {
+			want := before.Counts[i]
+			if i == tt.bucket {
+				want++
+			}
+			if after.Counts[i] != want {
+				t.Errorf("%d: bucket %d counts %d, want %d", tt.measure, i, after.Counts[i], want)
+			}
+		}
+	}
+	if bounds := newEpochSizes().snapshot().Bounds; bounds[len(bounds)-1] != epochSteps {
+		t.Errorf("epochs of %d steps are not covered by %v", epochSteps, bounds)
+	}
+}
+
+// An end that comes before the owner could tell its grant is told after it.
+func TestEndBeforeTheGrantIsTold(t *testing.T) {
+	t.Parallel()
+	var told []Event
+	s, err := New(Config{BlockSize: 16}, WithObserver(func(e Event) { told = append(told, e) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.UpsertWorker(Worker{ID: 1, Ranks: 1})
+	r := &Request{ID: "r", ISL: 10}
+	j := s.getJob()
+	if err := s.admitAtDoor(t.Context(), j, r, false, unknownArrival); err != nil {
+		t.Fatal(err)
+	}
+	rec := j.record
+	_, placement, err := s.fast(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.PrefillDone("r", 0); err != nil { // by somebody who only knows the id
+		t.Fatal(err)
+	}
+	_ = s.RemoveWorker(1)
+	s.tellGranted(rec, "class", false, placement, 5)
+	if err := s.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(told) != 2 || told[0].Kind != EventGranted || told[1].Kind != EventDropped ||
+		told[1].Class != "class" || told[1].Granted != told[0].Granted || told[1].Request != "r" {
+		t.Fatalf("told %+v", told)
+	}
+}

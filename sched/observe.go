@@ -1,0 +1,132 @@
+package sched
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// What observers are told, and in which order. A request's events are pushed
+// by whoever knows that the one before was:
+//
+//   - queued: by the holder of the turn, in the step that counts the request.
+//     Who leaves is counted off after that, or is never counted;
+//   - granted, rejected: by the owner, once it knows the outcome;
+//   - prefill done, transferred: under the lock of the booking's rank;
+//   - the end: by whoever ended the booking. If the grant has not been told by
+//     then, because the owner is yet to come by, the end is left to the owner.
+
+// life is what is kept of a request for observers; only while there are any.
+type life struct {
+	arrival int64 // ns
+	// class and granted are the owner's until it has told the grant.
+	class   string
+	granted int64 // ns
+	// stage is nil until the grant has been told, and grantTold from then on; or
+	// it is the event that ended the booking before that.
+	stage atomic.Pointer[Event]
+}
+
+var grantTold Event
+
+// begin begins a life, if somebody observes.
+func (s *Scheduler) begin() *life {
+	if !s.outbox.observes() {
+		return nil
+	}
+	return &life{arrival: s.now()}
+}
+
+// tellQueued is called under the ledger's lock.
+func (s *Scheduler) tellQueued(j *job) {
+	if l := j.record.life; l != nil {
+		s.tell(&Event{
+			Kind: EventQueued, Request: j.id, Class: j.served, Query: j.query,
+			Time: s.at(j.queuedAt), Arrival: s.at(l.arrival),
+		})
+	}
+}
+
+// tellRejected tells of a request that was refused at an instant. rec is nil if
+// it was refused at the door.
+func (s *Scheduler) tellRejected(rec *record, id, class string, query bool, err error, now int64) {
+	if !s.outbox.observes() {
+		return
+	}
+	arrival := now
+	if rec != nil {
+		arrival = rec.life.arrival
+	}
+	s.tell(&Event{
+		Kind: EventRejected, Request: id, Class: class, Query: query, Err: err, Time: s.at(now), Arrival: s.at(arrival),
+	})
+}
+
+// tellGranted tells the grant and, if it was left to the owner, the end.
+func (s *Scheduler) tellGranted(rec *record, class string, query bool, p Placement, now int64) {
+	l := rec.life
+	l.class, l.granted = class, now
+	e := s.eventOf(rec, EventGranted, p, now)
+	e.Query = query
+	s.tell(&e)
+	if l.stage.CompareAndSwap(nil, &grantTold) {
+		return
+	}
+	end := l.stage.Load()
+	end.Class, end.Granted = e.Class, e.Granted
+	s.tell(end)
+}
+
+// tellStep tells of a step in the life of a booking. REQUIRES: its rank's lock.
+func (s *Scheduler) tellStep(rec *record, kind EventKind, p Placement) {
+	if l := rec.life; l != nil && l.stage.Load() == &grantTold {
+		e := s.eventOf(rec, kind, p, s.now())
+		s.tell(&e)
+	}
+}
+
+// tellEnded tells of the end of a booking that was granted, as soon as that is
+// told. REQUIRES: the booking has just been taken off its rank by the caller, so
+// nobody writes to the record any more.
+func (s *Scheduler) tellEnded(rec *record, kind EventKind) {
+	l := rec.life
+	if l == nil && kind == EventReleased {
+		return
+	}
+	p := rec.placementLocked(rec.shard.Load())
+	if kind == EventExpired || kind == EventLeaked {
+		s.logEnded(kind, rec.ID, p)
+	}
+	if l == nil {
+		return
+	}
+	if l.stage.Load() == nil {
+		now := s.now()
+		end := &Event{
+			Kind: kind, Request: rec.ID, Placement: p, Time: s.at(now), Arrival: s.at(l.arrival), Err: kind.cause(),
+		}
+		if l.stage.CompareAndSwap(nil, end) {
+			return
+		}
+	}
+	e := s.eventOf(rec, kind, p, s.now())
+	s.tell(&e)
+}
+
+// eventOf makes an event of a request that was granted.
+func (s *Scheduler) eventOf(rec *record, kind EventKind, p Placement, now int64) Event {
+	return Event{
+		Kind: kind, Request: rec.ID, Class: rec.life.class, Placement: p, Err: kind.cause(),
+		Time: s.at(now), Arrival: s.at(rec.life.arrival), Granted: s.at(rec.life.granted),
+	}
+}
+
+func (s *Scheduler) tell(e *Event) { s.outbox.tell(e) }
+
+// at returns an instant as a time.
+func (s *Scheduler) at(ns int64) time.Time { return s.origin.Add(time.Duration(ns)) }
+
+// deliver has told what was decided. REQUIRES: no locks.
+func (s *Scheduler) deliver() {
+	s.journal.deliver()
+	s.outbox.deliver()
+}

@@ -1,0 +1,87 @@
+package sched
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/seed-3c5df8a4/turnstile/sched/policy"
+)
+
+// What the logger is told. Each of these is rare, or told at its first, second,
+// fourth, eighth … occurrence only.
+
+// hook names a piece of code of the embedder's that may panic.
+type hook uint8
+
+const (
+	hookEstimator hook = iota
+	hookRefresher
+	hookDecision
+	hookObserver
+	hookLogger
+	hooks // how many there are
+)
+
+func (h hook) String() string {
+	return [...]string{"prefill estimator", "overlap refresher", "decision hook", "observer", "log handler"}[h]
+}
+
+// hookPanicked counts a panic that was recovered.
+func (s *Scheduler) hookPanicked(h hook, panicked any) {
+	n := s.counters.panics[h].Inc()
+	// A log handler that panics would only be asked to log that.
+	if h != hookLogger && thinned(n) {
+		s.outbox.log(slog.LevelError, "turnstile: hook panicked", slog.String("hook", h.String()),
+			slog.String("panic", fmt.Sprint(panicked)), slog.Int64("count", n))
+		s.outbox.deliver()
+	}
+}
+
+// thinned reports whether the nth occurrence is worth a line.
+func thinned(n int64) bool { return n&(n-1) == 0 }
+
+func (s *Scheduler) logSelectorFailed(n int64, err error) {
+	if s.outbox != nil && thinned(n) {
+		s.outbox.log(slog.LevelError, "turnstile: selector failed",
+			slog.String("error", err.Error()), slog.Int64("count", n))
+	}
+}
+
+func (s *Scheduler) logHintsOverflowed(n int64) {
+	if s.outbox != nil && thinned(n) {
+		s.outbox.log(slog.LevelWarn, "turnstile: capacity hints overflowed, all who wait are tested again",
+			slog.Int64("count", n))
+	}
+}
+
+// logEnded is told of bookings that ended without their owner.
+func (s *Scheduler) logEnded(kind EventKind, id string, p Placement) {
+	s.outbox.log(slog.LevelWarn, "turnstile: booking "+kind.String(), slog.String("request", id),
+		slog.String("rank", p.Rank.String()), slog.Uint64("attempt", p.Attempt))
+}
+
+func (s *Scheduler) logDropped(rank RankID, bookings int) {
+	if bookings > 0 {
+		s.outbox.log(slog.LevelWarn, "turnstile: rank removed with live bookings",
+			slog.String("rank", rank.String()), slog.Int("bookings", bookings))
+	}
+}
+
+func (s *Scheduler) logProfile(before, after *policy.Profile) {
+	if s.outbox == nil || before == after {
+		return
+	}
+	old, now := classNames(before), classNames(after)
+	gone := slices.DeleteFunc(old, func(name string) bool { return slices.Contains(now, name) })
+	s.outbox.log(slog.LevelInfo, "turnstile: policy profile replaced", slog.Any("classes", now),
+		slog.Any("gone", gone), slog.Int64("waiting", s.waiting.Load()))
+}
+
+func classNames(p *policy.Profile) []string {
+	names := make([]string, p.Len())
+	for i := range names {
+		names[i] = p.Class(i).Name
+	}
+	return names
+}

@@ -1,0 +1,94 @@
+package sched_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-3c5df8a4/turnstile/sched"
+)
+
+// Only those who stood in line and were then admitted count, by the name of their
+// class, whatever becomes of the profile.
+func TestWaitsAreMeasuredByClass(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScheduler(t, sched.Config{Profile: policyOf(t, mixed)})
+		addWorkers(t, s, 1)
+		stats := s.Stats()
+		require.Zero(t, stats.Classes[0].Waits.Count())
+		require.Zero(t, stats.EpochSizes.Count())
+		hold := schedule(t, s, sched.Request{ID: "hold", ISL: 1000})
+		for i := range 3 {
+			go func() {
+				time.Sleep(time.Duration(i) * time.Second)
+				r := &sched.Request{ID: fmt.Sprint("w", i)}
+				if i == 2 {
+					r.Due = time.Now().Add(time.Millisecond)
+				}
+				if b, err := s.Schedule(t.Context(), r); err == nil {
+					_ = b.Release()
+				}
+			}()
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		require.NoError(t, s.SetProfile(policyOf(t, queueing)))
+		require.NoError(t, hold.Release())
+		synctest.Wait()
+		require.NoError(t, s.SetProfile(policyOf(t, mixed)))
+		stats = s.Stats()
+		waits := stats.Classes[0].Waits
+		require.Equal(t, "f", stats.Classes[0].Name)
+		require.EqualValues(t, 2, waits.Count())
+		require.InDelta(t, 9, waits.Sum, 1e-9)
+		for i, bound := range waits.Bounds {
+			want := int64(0)
+			if bound == 4.096 || bound == 8.192 { // the buckets of 4 s and 5 s
+				want = 1
+			}
+			require.Equal(t, want, waits.Counts[i], "up to %v s", bound)
+		}
+		require.Zero(t, stats.Classes[1].Waits.Count())
+		require.Positive(t, stats.EpochSizes.Count())
+		require.Positive(t, stats.EpochSizes.Sum)
+		require.LessOrEqual(t, stats.EpochSizes.Count(), stats.Epochs)
+		require.Zero(t, stats.SelectionTimes.Count())
+		requireIdle(t, s)
+	})
+}
+
+// Every decision is timed if that is asked for, at the door and in line.
+func TestSelectionTimesAreSampled(t *testing.T) {
+	t.Parallel()
+	c := &tickingClock{lateClock: lateClock{now: time.Now()}}
+	s := newScheduler(t, sched.Config{SampleSelection: 1}, sched.WithClock(c))
+	addWorkers(t, s, 1)
+	for range 4 {
+		require.NoError(t, schedule(t, s, sched.Request{ID: "r", ISL: 10}).Release())
+	}
+	times := s.Stats().SelectionTimes
+	require.EqualValues(t, 4, times.Count())
+	require.InDelta(t, 4e-6, times.Sum, 1e-12, "one microsecond from reading to reading")
+	require.InDelta(t, 250e-9, times.Bounds[0], 1e-15)
+	require.EqualValues(t, 4, times.Counts[2], "1 µs is the bound of the third bucket")
+}
+
+// tickingClock moves by a microsecond at each reading.
+type tickingClock struct{ lateClock }
+
+func (c *tickingClock) Now() time.Time {
+	c.move(time.Microsecond)
+	return c.lateClock.Now()
+}
+
+func TestObservabilityConfigIsChecked(t *testing.T) {
+	t.Parallel()
+	_, err := sched.New(sched.Config{BlockSize: 1, SampleSelection: -1, EventBuffer: -2})
+	require.ErrorIs(t, err, sched.ErrInvalid)
+	require.ErrorContains(t, err, "sample selection -1")
+	require.ErrorContains(t, err, "event buffer -2")
+}
