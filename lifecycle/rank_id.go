@@ -3,6 +3,8 @@ package lifecycle
 import (
 	"cmp"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // RankID names one data-parallel rank of one worker: the unit that is loaded,
@@ -14,6 +16,22 @@ type RankID struct {
 
 // String returns the rank in the form worker/rank.
 func (id RankID) String() string { return fmt.Sprintf("%d/%d", id.Worker, id.Rank) }
+
+// MarshalText returns the rank in the form worker/rank, which JSON then has as a
+// string: ids of 64 bits do not survive as the numbers of every reader.
+func (id RankID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText reads the form worker/rank.
+func (id *RankID) UnmarshalText(text []byte) error {
+	worker, rank, ok := strings.Cut(string(text), "/")
+	w, workerErr := strconv.ParseUint(worker, 10, 64)
+	r, rankErr := strconv.ParseUint(rank, 10, 32)
+	if !ok || workerErr != nil || rankErr != nil {
+		return fmt.Errorf("rank %q: must be worker/rank, two numbers of 64 and 32 bits", text)
+	}
+	*id = RankID{Worker: w, Rank: uint32(r)}
+	return nil
+}
 
 // Compare orders ranks by worker, then by rank.
 func (id RankID) Compare(other RankID) int {

@@ -84,12 +84,24 @@ func softmax(in *Input) (Pick, error) {
 // draw turns costs between lo and hi, not all equal, into weights and returns
 // the index of one of them, or argmin should rounding leave none.
 func draw(costs []float64, lo, hi, temperature float64, argmin int, r Rand) int {
+	target := unit(r) * weigh(costs, lo, hi, temperature)
+	sum := 0.0
+	for i, w := range costs {
+		if sum += w; target < sum {
+			return i
+		}
+	}
+	return argmin
+}
+
+// weigh turns costs between lo and hi, not all equal, into weights and returns
+// their sum.
+func weigh(costs []float64, lo, hi, temperature float64) (total float64) {
 	scale := 1.0
 	if hi-lo > math.MaxFloat64 {
 		scale = 0.5
 	}
 	width := float64(hi*scale) - float64(lo*scale)
-	total := 0.0
 	for i, cost := range costs {
 		// Divided in two steps: width·temperature could underflow to 0 and make
 		// 0/0 of the least; so the least weighs 1 and a tiny temperature only
@@ -98,12 +110,5 @@ func draw(costs []float64, lo, hi, temperature float64, argmin int, r Rand) int 
 		costs[i] = math.Exp(-(x / temperature))
 		total += costs[i]
 	}
-	target := unit(r) * total
-	sum := 0.0
-	for i, w := range costs {
-		if sum += w; target < sum {
-			return i
-		}
-	}
-	return argmin
+	return total
 }
