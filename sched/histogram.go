@@ -11,10 +11,10 @@ import (
 type Histogram struct {
 	// Bounds are the upper bounds of the buckets, inclusive. Counts has one more,
 	// for what is above the last bound. Both are empty before the first measure.
-	Bounds []float64
-	Counts []int64
+	Bounds []float64 `json:"bounds"`
+	Counts []int64   `json:"counts"`
 	// Sum is that of all measures.
-	Sum float64
+	Sum float64 `json:"sum"`
 }
 
 // Count returns the number of measures.

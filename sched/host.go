@@ -118,10 +118,7 @@ func (l *line) Refuse(class int, j *job, why queue.Refusal, limit string, usage,
 			l.refuse(j, FailureError(j.id, failed))
 		}
 	case queue.RefusedToQueue:
-		u := l.Usage(class)
-		l.refuse(j, &Error{
-			Code: ErrWouldQueue, Request: j.id, Class: name, Pending: u.Requests, Tokens: u.Raw, Cached: u.Cached,
-		})
+		l.refuse(j, wouldQueue(j.id, name, l.Usage(class)))
 	default:
 		l.refuse(j, queueFull(j.id, name, limit, usage, bound))
 	}

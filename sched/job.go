@@ -59,8 +59,10 @@ type job struct {
 	queuedAt, queuedFor int64
 	queued              bool
 
-	// counted is the class whose counters include the job; guarded by ledger.mu.
+	// counted is the class whose counters include the job, and place its place on
+	// that class's roll; guarded by ledger.mu.
 	counted *classCount
+	place   rollPlace
 	// arrived and left are the holder's: the job came off either stack.
 	arrived, left bool
 
@@ -75,7 +77,7 @@ const unknownArrival = -1 << 63
 
 func newJob() *job {
 	j := &job{wake: make(chan struct{}, 1)}
-	j.arrivalTicket.Value, j.leaverTicket.Value = j, j
+	j.arrivalTicket.Value, j.leaverTicket.Value, j.place.job = j, j, j
 	return j
 }
 
@@ -146,7 +148,7 @@ func (s *Scheduler) putJob(j *job) {
 		ids: trimmed(j.ids), taints: j.taints[:0],
 		request: pool.Request{Scratch: trimmed(j.request.Scratch)},
 	}
-	j.arrivalTicket.Value, j.leaverTicket.Value = j, j
+	j.arrivalTicket.Value, j.leaverTicket.Value, j.place.job = j, j, j
 	s.jobs.Put(j)
 }
 

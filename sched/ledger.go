@@ -31,6 +31,7 @@ type classCount struct {
 	deficit     int64
 	// waits is written by the holder of the turn; nil until somebody has waited.
 	waits *histogram
+	roll  roll // who is counted here
 }
 
 // total is a sum of token counts that may exceed 64 bits on the way.
@@ -66,7 +67,7 @@ func (l *ledger) reset(p *policy.Profile) {
 func (l *ledger) resetLocked(p *policy.Profile) {
 	l.mu.profile, l.mu.classes = p, make([]*classCount, p.Len())
 	for i := range l.mu.classes {
-		l.mu.classes[i] = &classCount{name: p.Class(i).Name}
+		l.mu.classes[i] = newClassCount(p.Class(i).Name)
 	}
 }
 
@@ -92,6 +93,7 @@ func (l *ledger) reclass(p *policy.Profile, waiting []*queue.Entry[*job]) {
 	l.resetLocked(p)
 	for _, e := range waiting {
 		e.Value.counted = nil
+		e.Value.place.leave()
 		l.countLocked(e.Value, e.Class())
 	}
 }
@@ -121,6 +123,7 @@ func (l *ledger) countLocked(j *job, class int) (counted bool) {
 	c.raw.add(j.entry.Raw)
 	c.cached.add(j.entry.Cached)
 	j.counted = c
+	c.roll.add(&j.place)
 	return true
 }
 
@@ -135,6 +138,7 @@ func (l *ledger) uncount(j *job) *classCount {
 		c.raw.sub(j.entry.Raw)
 		c.cached.sub(j.entry.Cached)
 		j.counted = nil
+		j.place.leave()
 	}
 	return c
 }

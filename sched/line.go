@@ -123,7 +123,7 @@ func (l *line) arrive(j *job, budget *int) queue.Status {
 		case j.due <= l.now:
 			refused = pastDue(j.id)
 		case len(l.world.Table.Slots()) == 0:
-			refused = &Error{Code: ErrNoEndpoints, Request: j.id, Rule: "there are no workers"}
+			refused = noWorkers(j.id)
 		}
 		j.arrived = true
 		if refused != nil {
@@ -260,10 +260,14 @@ func (l *line) adopt(world *pool.World) {
 func classSpecs(p *policy.Profile) []queue.ClassSpec {
 	specs := make([]queue.ClassSpec, p.Len())
 	for i := range specs {
-		c := p.Class(i)
-		specs[i] = queue.ClassSpec{Order: queueOrder(c.Order), Quantum: c.Quantum, MaxAge: int64(c.MaxQueueAge)}
+		specs[i] = classSpec(p, i)
 	}
 	return specs
+}
+
+func classSpec(p *policy.Profile, class int) queue.ClassSpec {
+	c := p.Class(class)
+	return queue.ClassSpec{Order: queueOrder(c.Order), Quantum: c.Quantum, MaxAge: int64(c.MaxQueueAge)}
 }
 
 func queueOrder(o policy.Order) queue.Order {

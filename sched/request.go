@@ -124,13 +124,13 @@ type Placement struct {
 
 // RankLoad is the load of one rank at one moment.
 type RankLoad struct {
-	Rank RankID
+	Rank RankID `json:"rank"`
 	// PrefillTokens are the tokens whose prefill is not done, decay applied.
-	PrefillTokens int64
+	PrefillTokens int64 `json:"prefill_tokens"`
 	// Blocks are the active KV blocks, halves rounded up.
-	Blocks int64
+	Blocks int64 `json:"blocks"`
 	// Requests are the live bookings.
-	Requests int64
+	Requests int64 `json:"requests"`
 	// TotalKVBlocks repeats what the worker announced; 0 means unknown.
-	TotalKVBlocks int64
+	TotalKVBlocks int64 `json:"total_kv_blocks,omitempty"`
 }

@@ -142,7 +142,7 @@ func (s *Scheduler) admitAtDoor(ctx context.Context, j *job, r *Request, query b
 	}
 	rec := &record{life: s.begin()}
 	if _, taken := s.ids.LoadOrStore(r.ID, rec); taken {
-		return &Error{Code: ErrDuplicate, Request: r.ID, Rule: "a request of this id waits or is booked"}
+		return duplicate(r.ID)
 	}
 	rec.ID = r.ID
 	j.record = rec
@@ -151,7 +151,7 @@ func (s *Scheduler) admitAtDoor(ctx context.Context, j *job, r *Request, query b
 	case j.due != queue.NoDue && j.due <= s.now():
 		err = pastDue(r.ID)
 	case len(w.Table.Slots()) == 0:
-		err = &Error{Code: ErrNoEndpoints, Request: r.ID, Rule: "there are no workers"}
+		err = noWorkers(r.ID)
 	}
 	if err != nil {
 		s.unclaim(rec)
@@ -345,6 +345,20 @@ func pinNotAllowed(id string, c *shards.Constraints) error {
 	return &Error{
 		Code: ErrPinNotAllowed, Request: id, Worker: c.Pin.Worker, Rank: c.Pin.Rank, HasWorker: true, HasRank: true,
 		Rule: "the pinned rank's worker must be in the allowed set",
+	}
+}
+
+func duplicate(id string) error {
+	return &Error{Code: ErrDuplicate, Request: id, Rule: "a request of this id waits or is booked"}
+}
+
+func noWorkers(id string) error {
+	return &Error{Code: ErrNoEndpoints, Request: id, Rule: "there are no workers"}
+}
+
+func wouldQueue(id, class string, u queue.Usage) error {
+	return &Error{
+		Code: ErrWouldQueue, Request: id, Class: class, Pending: u.Requests, Tokens: u.Raw, Cached: u.Cached,
 	}
 }
 

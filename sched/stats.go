@@ -9,52 +9,58 @@ import (
 
 // ClassStats is the state of one policy class at one moment.
 type ClassStats struct {
-	Name string
+	Name string `json:"name"`
 	// Pending is the number of requests that wait.
-	Pending int64
+	Pending int64 `json:"pending"`
 	// Tokens and Cached are the sums of their input and cached tokens.
-	Tokens, Cached int64
+	Tokens int64 `json:"tokens"`
+	Cached int64 `json:"cached_tokens"`
 	// Deficit is the class's deficit counter, in tokens.
-	Deficit int64
+	Deficit int64 `json:"deficit"`
 	// Waits are the times, in seconds, for which those admitted had stood in line.
 	// Who was admitted at once is not counted. It goes by the name of the class,
 	// whatever the profile.
-	Waits Histogram
+	Waits Histogram `json:"wait_seconds,omitzero"`
 }
 
 // Stats is a summary of the scheduler at one moment. Counters start at 0 with
 // the scheduler and only grow.
 type Stats struct {
 	// Classes are in the order of the profile.
-	Classes []ClassStats
+	Classes []ClassStats `json:"classes,omitempty"`
 	// Waiting is the number of requests that wait, in all classes.
-	Waiting int64
+	Waiting int64 `json:"waiting"`
 	// Live is the number of live bookings.
-	Live int64
+	Live int64 `json:"live"`
 
 	// Admitted counts bookings made; Queries counts queries answered.
-	Admitted, Queries int64
+	Admitted int64 `json:"admitted"`
+	Queries  int64 `json:"queries"`
 	// Rejected counts requests that ended with an error, by the text of the
 	// sentinel error, for example "queue-full".
-	Rejected map[string]int64
+	Rejected map[string]int64 `json:"rejected"`
 	// Expired counts bookings that ran into their ttl, Leaked those reclaimed
 	// after their handle was lost, Dropped those whose worker was removed.
-	Expired, Leaked, Dropped int64
+	Expired int64 `json:"expired"`
+	Leaked  int64 `json:"leaked"`
+	Dropped int64 `json:"dropped"`
 	// HintOverflows counts full rechecks forced by a full hint ring, Epochs the
 	// epochs run, Retries the selections made again because a race was lost.
-	HintOverflows, Epochs, Retries int64
+	HintOverflows int64 `json:"hint_overflows"`
+	Epochs        int64 `json:"epochs"`
+	Retries       int64 `json:"retries"`
 	// EpochSizes are the steps of each epoch since somebody first stood in line:
 	// grants, refusals, arrivals and lost races count one each.
-	EpochSizes Histogram
+	EpochSizes Histogram `json:"epoch_sizes,omitzero"`
 	// SelectionTimes are the times, in seconds, that sampled decisions took, from
 	// the look at the ranks to the booking; see Config.SampleSelection.
-	SelectionTimes Histogram
+	SelectionTimes Histogram `json:"selection_seconds,omitzero"`
 	// EventsDropped counts events that found no room on their way to observers,
 	// and lines that found none to the logger.
-	EventsDropped int64
+	EventsDropped int64 `json:"events_dropped"`
 	// HookPanics counts panics recovered from estimators, refreshers, decision
 	// hooks, observers and log handlers. A selector's is a rejection.
-	HookPanics int64
+	HookPanics int64 `json:"hook_panics"`
 }
 
 // rejectionCodes is the number of codes that a rejection can have.

@@ -154,3 +154,31 @@ func Name(s Selector) (name string) {
 		return fmt.Sprintf("%T", s)
 	}
 }
+
+// Why says in words how s chooses, given how many of the candidates could be
+// chosen.
+func Why(s Selector, p *Params, could int) string {
+	one := func(why string) string {
+		if could > 1 {
+			return fmt.Sprintf("%s, drawn from %d that share it", why, could)
+		}
+		return why
+	}
+	switch s.(type) {
+	case kv:
+		if p.Temperature > 0 {
+			return fmt.Sprintf("the likeliest of %d drawn from by cost, at temperature %v", could, p.Temperature)
+		}
+		return one("it has the least cost")
+	case leastLoaded:
+		return one("it has the fewest active requests")
+	case powerOfTwo:
+		return "the likeliest of two drawn at random, of which the one with fewer active requests is taken"
+	case random:
+		return "drawn at random"
+	case *roundRobin:
+		return "it is next in turn"
+	default:
+		return "the selector chose it"
+	}
+}

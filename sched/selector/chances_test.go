@@ -14,8 +14,8 @@ func TestPartsAddUpToTheCost(t *testing.T) {
 	t.Parallel()
 	r := seeded(4)
 	for range 5000 {
-		in, c := anyInput(r, 1), Candidate{}
-		c = in.Candidates[0]
+		in := anyInput(r, 1)
+		c := in.Candidates[0]
 		parts := Parts(in, &c)
 		require.Equal(t, Cost(in, &c), parts.Total) // bit for bit
 		require.InDelta(t, parts.Total, (parts.Prefill+parts.Decode+parts.Requests)*parts.TaintFactor, 1e-6*(1+parts.Total))

@@ -23,3 +23,12 @@ func (leastLoaded) Pick(in *Input) (Pick, error) {
 func (leastLoaded) Confirm(_ *Input, p Pick, fresh Candidate) bool {
 	return float64(fresh.Requests) <= p.RunnerUp
 }
+
+// Scores implements [Scorer]: the active requests.
+func (leastLoaded) Scores(in *Input, scores []float64) { requestScores(in, scores) }
+
+func requestScores(in *Input, scores []float64) {
+	for i := range in.Candidates {
+		scores[i] = float64(in.Candidates[i].Requests)
+	}
+}

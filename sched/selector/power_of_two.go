@@ -40,3 +40,6 @@ func (powerOfTwo) Pick(in *Input) (Pick, error) {
 func (powerOfTwo) Confirm(_ *Input, p Pick, fresh Candidate) bool {
 	return float64(fresh.Requests) <= p.RunnerUp
 }
+
+// Scores implements [Scorer]: the active requests.
+func (powerOfTwo) Scores(in *Input, scores []float64) { requestScores(in, scores) }

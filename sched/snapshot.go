@@ -1,0 +1,229 @@
+package sched
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-3c5df8a4/turnstile/sched/pool"
+	"github.com/seed-3c5df8a4/turnstile/sched/queue"
+	"github.com/seed-3c5df8a4/turnstile/sched/selector"
+	"github.com/seed-3c5df8a4/turnstile/shards"
+)
+
+// Snapshot is what there is to see of a scheduler: for people, and as JSON. Its
+// parts are read one after the other, so while requests come and go it need not
+// add up.
+type Snapshot struct {
+	At       time.Time `json:"at"` // on the scheduler's clock
+	Selector string    `json:"selector"`
+	// Draining: no new requests are taken. Closed: nobody waits any more either.
+	Draining bool        `json:"draining,omitempty"`
+	Closed   bool        `json:"closed,omitempty"`
+	Ranks    []RankState `json:"ranks"`
+	Classes  []ClassLine `json:"classes"`
+	// Stats are without its classes, which stand above.
+	Stats Stats `json:"stats"`
+}
+
+// RankState is one rank with its load and what keeps it from more.
+type RankState struct {
+	RankLoad
+	Endpoint string   `json:"endpoint,omitempty"`
+	Taints   []string `json:"taints,omitempty"`
+	// Draining, Unavailable and Overloaded are the worker's.
+	Draining    bool `json:"draining,omitempty"`
+	Unavailable bool `json:"unavailable,omitempty"` // not in the available set
+	Overloaded  bool `json:"overloaded,omitempty"`
+	// Busy has an entry for each class with a busy threshold.
+	Busy []ClassBusy `json:"busy,omitempty"`
+}
+
+// ClassBusy says whether a rank is busy for a class: it is with more active
+// prefill tokens than Above.
+type ClassBusy struct {
+	Class string `json:"class"`
+	Above int64  `json:"above"`
+	Busy  bool   `json:"busy"`
+}
+
+// ClassLine is one policy class and those who wait in it.
+type ClassLine struct {
+	ClassStats
+	Order   string `json:"order"`
+	Quantum int64  `json:"quantum"` // tokens
+	// CanQueue: requests of the class wait while ranks are busy. NeverQueues: they
+	// are refused instead.
+	CanQueue    bool         `json:"can_queue"`
+	NeverQueues bool         `json:"never_queues,omitempty"`
+	Limits      []LimitState `json:"limits,omitempty"`
+	// Heads are the first of those who wait, in the order in which they would go
+	// if all could run.
+	Heads []Waiter `json:"heads,omitempty"`
+	// Oldest is the longest that anybody in the class has waited.
+	Oldest time.Duration `json:"oldest_ns"`
+}
+
+// LimitState is a limit of a class with its use.
+type LimitState struct {
+	// Limit is requests, raw-tokens or cached-tokens.
+	Limit string `json:"limit"`
+	Usage int64  `json:"usage"`
+	// Bound is the limit per worker times the workers.
+	Bound int64 `json:"bound"`
+}
+
+// Waiter is a request that stands in line.
+type Waiter struct {
+	Request  string        `json:"request"`
+	Query    bool          `json:"query,omitempty"`
+	Waited   time.Duration `json:"waited_ns"`
+	Priority uint32        `json:"priority,omitempty"`
+	// Due is zero for none.
+	Due time.Time `json:"due,omitzero"`
+	// ISL and Cached are in tokens; Cost is the scheduling cost the class is
+	// charged, in tokens.
+	ISL    int64 `json:"isl"`
+	Cached int64 `json:"cached_tokens"`
+	Cost   int64 `json:"cost"`
+	// Lane says in words which ranks it can run on.
+	Lane string `json:"lane"`
+}
+
+// Snapshot returns what there is to see, with the first so many of those who wait
+// in each class; 0 is none. It changes nothing and takes no turn: a scheduler that
+// is held up, by a slow selector for instance, can be looked at. It costs
+// O(ranks × classes + waiting).
+func (s *Scheduler) Snapshot(heads int) Snapshot {
+	w := s.world.Load()
+	at := pool.Lazily(s.env.Now)
+	snapshot := Snapshot{
+		Selector: selector.Name(w.Selector), Draining: w.Draining, Closed: w.Closed,
+		Ranks: make([]RankState, len(w.Table.Slots())), Classes: make([]ClassLine, w.Profile.Len()),
+		Stats: s.Stats(),
+	}
+	now := at.Nanoseconds()
+	snapshot.At = s.origin.Add(time.Duration(now))
+	for i := range snapshot.Ranks {
+		snapshot.Ranks[i] = rankState(w, i, &at)
+	}
+	snapshot.Stats.Classes = nil
+	stats := s.ledger.stats(w.Profile)
+	for i := range snapshot.Classes {
+		snapshot.Classes[i] = classLine(w, i, stats[i])
+		snapshot.Classes[i].Heads, snapshot.Classes[i].Oldest = s.heads(w, i, now, heads)
+	}
+	return snapshot
+}
+
+func rankState(w *pool.World, place int, at *pool.Instant) RankState {
+	slot := &w.Table.Slots()[place]
+	view := slot.Shard.View()
+	state := RankState{
+		RankLoad: RankLoad{
+			Rank: slot.Shard.ID(), PrefillTokens: at.Active(&view.Prefill), Blocks: view.Blocks,
+			Requests: view.Requests, TotalKVBlocks: slot.Worker.TotalKVBlocks,
+		},
+		Endpoint: slot.Worker.Endpoint, Taints: append([]string(nil), slot.Worker.Taints...),
+		Draining: w.Table.Draining(slot.Worker.ID), Overloaded: slot.Overloaded,
+	}
+	state.Unavailable = !slot.Available && !state.Draining
+	for class := range w.Profile.Len() {
+		if c := w.Profile.Class(class); c.CanQueue() {
+			above := w.BusyAbove(class, slot)
+			state.Busy = append(state.Busy, ClassBusy{Class: c.Name, Above: above, Busy: state.PrefillTokens > above})
+		}
+	}
+	return state
+}
+
+func classLine(w *pool.World, class int, stats ClassStats) ClassLine {
+	c := w.Profile.Class(class)
+	line := ClassLine{
+		ClassStats: stats, Order: c.Order.String(), Quantum: c.Quantum, CanQueue: c.CanQueue(),
+	}
+	_, line.NeverQueues = c.NeverQueues()
+	usage := queue.Usage{Requests: stats.Pending, Raw: stats.Tokens, Cached: stats.Cached}
+	for _, b := range c.Bounds(int64(len(w.Table.Workers()))) {
+		line.Limits = append(line.Limits, LimitState{Limit: b.Limit, Usage: usage.Of(b.Limit), Bound: b.Bound})
+	}
+	return line
+}
+
+// heads returns the first few of those who wait in a class and how long the
+// oldest has waited.
+func (s *Scheduler) heads(w *pool.World, class int, now int64, most int) (heads []Waiter, oldest time.Duration) {
+	spec := classSpec(w.Profile, class)
+	var standings []queue.Standing // of the heads
+	s.ledger.eachWaiting(w.Profile, class, func(j *job) {
+		oldest = max(oldest, time.Duration(now-j.entry.Arrival))
+		standing := queue.StandingOf(spec, &j.entry, now)
+		at := len(heads)
+		for at > 0 && standing.Before(standings[at-1]) {
+			at--
+		}
+		if at >= most {
+			return
+		}
+		if len(heads) == most {
+			heads, standings = heads[:most-1], standings[:most-1]
+		}
+		heads, standings = append(heads, Waiter{}), append(standings, standing)
+		copy(heads[at+1:], heads[at:])
+		copy(standings[at+1:], standings[at:])
+		heads[at], standings[at] = s.waiter(j, now), standing
+	})
+	return heads, oldest
+}
+
+// waiter describes a job that is counted in the ledger. REQUIRES: ledger.mu.
+func (s *Scheduler) waiter(j *job, now int64) Waiter {
+	waiter := Waiter{
+		Request: j.id, Query: j.query, Waited: max(0, time.Duration(now-j.entry.Arrival)), Priority: j.priority,
+		ISL: j.entry.Raw, Cached: j.entry.Cached, Cost: j.entry.Cost, Lane: laneOf(&j.request.Constraints),
+	}
+	if j.due != queue.NoDue {
+		waiter.Due = s.origin.Add(time.Duration(j.due))
+	}
+	return waiter
+}
+
+// laneOf says in words which ranks a request can run on. Long lists are cut.
+func laneOf(c *shards.Constraints) string {
+	if c.Unconstrained() {
+		return "any rank"
+	}
+	var words []string
+	if c.Pinned {
+		words = append(words, "rank "+c.Pin.String())
+	}
+	if c.Allowed != nil {
+		words = append(words, "workers "+listed(c.Allowed, "%d"))
+	}
+	if len(c.Excluded) > 0 {
+		words = append(words, "not workers "+listed(c.Excluded, "%d"))
+	}
+	if len(c.RequiredTaints) > 0 {
+		words = append(words, "with taints "+listed(c.RequiredTaints, "%q"))
+	}
+	return strings.Join(words, ", ")
+}
+
+func listed[E any](list []E, format string) string {
+	const most = 8
+	if len(list) == 0 {
+		return "none"
+	}
+	var b strings.Builder
+	for i, e := range list {
+		switch {
+		case i == most:
+			fmt.Fprintf(&b, " and %d more", len(list)-most)
+			return b.String()
+		case i > 0:
+			b.WriteString(" ")
+		}
+		fmt.Fprintf(&b, format, e)
+	}
+	return b.String()
+}
