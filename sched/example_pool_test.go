@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed-3c5df8a4/turnstile/sched"
@@ -61,34 +62,48 @@ func ExampleScheduler_SetWorkers() {
 	// turnstile: invalid: worker 5: 0 ranks: must be 1 to 1024
 }
 
-// A worker is taken out without hurting anybody: nothing new, wait for what
-// runs, remove.
+// takeOut takes a worker out without hurting anybody: nothing new, wait for what
+// runs, remove. If ctx ends first, what still runs is told by Booking.Done.
+func takeOut(ctx context.Context, s *sched.Scheduler, id uint64) error {
+	if err := s.DrainWorker(id, true); err != nil {
+		return err
+	}
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for busy(s, id) && ctx.Err() == nil {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+		}
+	}
+	return s.RemoveWorker(id)
+}
+
+func busy(s *sched.Scheduler, id uint64) bool {
+	return slices.ContainsFunc(s.Loads(), func(l sched.RankLoad) bool { return l.Rank.Worker == id && l.Requests > 0 })
+}
+
+// A worker that drains takes nothing new and keeps what it has.
 func ExampleScheduler_DrainWorker() {
 	s, _ := sched.New(sched.Config{BlockSize: 16})
 	_ = s.UpsertWorker(sched.Worker{ID: 1, Ranks: 1})
 	_ = s.UpsertWorker(sched.Worker{ID: 2, Ranks: 1})
 	running := booked(s, &sched.Request{ID: "running", Pin: &sched.RankID{Worker: 1}})
 
-	_ = s.DrainWorker(1, true)
-	p, _ := s.Select(context.Background(), &sched.Request{})
-	fmt.Println("new requests go to", p.Rank, "and", running.ID(), "goes on:", running.Err() == nil)
-
-	busy := func() bool {
-		for _, load := range s.Loads() {
-			if load.Rank.Worker == 1 && load.Requests > 0 {
-				return true
-			}
+	removed := make(chan error)
+	go func() { removed <- takeOut(context.Background(), s, 1) }()
+	for { // until it drains
+		if p, _ := s.Select(context.Background(), &sched.Request{Excluded: []uint64{2}}); p.Rank.Worker == 0 {
+			break
 		}
-		return false
-	}
-	go func() { _ = running.Release() }()
-	for busy() {
 		time.Sleep(time.Millisecond)
 	}
-	fmt.Println("removed:", s.RemoveWorker(1))
+	fmt.Println("goes on:", running.Err() == nil)
+	_ = running.Release()
+	fmt.Println("removed:", <-removed, running.Err())
 	// Output:
-	// new requests go to 2/0 and running goes on: true
-	// removed: <nil>
+	// goes on: true
+	// removed: <nil> <nil>
 }
 
 // A request that is streaming from a worker that is removed is told at once, and

@@ -134,7 +134,7 @@ func (c *checker) command(line int, command string) {
 		switch {
 		case words[1] == "run" && program != "" && strings.HasPrefix(w, "-"):
 			name, _, _ := strings.Cut(strings.TrimLeft(w, "-"), "=")
-			if !c.flags[program][name] {
+			if name != "h" && !c.flags[program][name] {
 				c.fault(line, "%s: ./%s defines no flag -%s", command, program, name)
 			}
 		case isDir && !placeholder.MatchString(w):
