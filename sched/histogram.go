@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"sync/atomic"
@@ -10,7 +11,7 @@ import (
 // is twice the one before.
 type Histogram struct {
 	// Bounds are the upper bounds of the buckets, inclusive. Counts has one more,
-	// for what is above the last bound. Both are empty before the first measure.
+	// for what is above the last bound.
 	Bounds []float64 `json:"bounds"`
 	Counts []int64   `json:"counts"`
 	// Sum is that of all measures.
@@ -25,53 +26,53 @@ func (h *Histogram) Count() (n int64) {
 	return n
 }
 
-// histogram counts measures by powers of two of its unit. Nil is empty.
-type histogram struct {
-	unit  int64   // the first bound, in measures
+// buckets is what the histograms of one measure have in common.
+type buckets struct {
+	first int64   // the first bound, in measures
 	scale float64 // what one measure is in the unit reported
-	sum   atomic.Int64
+	n     int
+}
+
+var (
+	waitBuckets      = buckets{first: 1_000_000, scale: nanosecond, n: 18} // 1 ms to 131 s
+	selectionBuckets = buckets{first: 250, scale: nanosecond, n: 17}       // 250 ns to 16 ms
+	epochBuckets     = buckets{first: 1, scale: 1, n: 10}                  // 1 to epochSteps
+)
+
+const nanosecond = 1e-9 // in seconds
+
+// histogram counts measures by powers of two. It is made when something is first
+// measured; nil is empty.
+type histogram struct {
+	buckets
+	sum atomic.Int64
 	// counts are written by whoever measures, read by Stats.
 	counts []atomic.Int64
 }
 
-func newHistogram(unit int64, scale float64, buckets int) *histogram {
-	return &histogram{unit: unit, scale: scale, counts: make([]atomic.Int64, buckets+1)}
+func (b buckets) histogram() *histogram {
+	return &histogram{buckets: b, counts: make([]atomic.Int64, b.n+1)}
 }
 
-const (
-	nanosecond  = 1e-9 // in seconds
-	millisecond = 1_000_000
-)
-
-// newWaits covers 1 ms to 131 s.
-func newWaits() *histogram { return newHistogram(millisecond, nanosecond, 18) }
-
-// newSelections covers 250 ns to 16 ms.
-func newSelections() *histogram { return newHistogram(250, nanosecond, 17) }
-
-// newEpochSizes covers an epoch's steps, 1 to epochSteps.
-func newEpochSizes() *histogram { return newHistogram(1, 1, bits.Len(epochSteps)) }
-
 func (h *histogram) record(measure int64) {
-	// Bucket n ends at unit·2ⁿ, inclusive.
-	n := bits.Len64(uint64((max(1, measure) - 1) / h.unit))
-	h.counts[min(n, len(h.counts)-1)].Add(1)
+	// Bucket i ends at first·2ⁱ, inclusive.
+	i := bits.Len64(uint64((max(1, measure) - 1) / h.first))
+	h.counts[min(i, h.n)].Add(1)
 	h.sum.Add(max(0, measure))
 }
 
-func (h *histogram) snapshot() Histogram {
-	if h == nil {
-		return Histogram{}
-	}
-	out := Histogram{
-		Bounds: make([]float64, len(h.counts)-1), Counts: make([]int64, len(h.counts)),
-		Sum: float64(h.sum.Load()) * h.scale,
-	}
+// snapshot describes a histogram of these buckets, or nil.
+func (b buckets) snapshot(h *histogram) Histogram {
+	out := Histogram{Bounds: make([]float64, b.n), Counts: make([]int64, b.n+1)}
 	for i := range out.Bounds {
-		out.Bounds[i] = float64(h.unit<<i) * h.scale
+		// One division rounds once: 0.004, not 0.004000000000000001.
+		out.Bounds[i] = float64(b.first<<i) / math.Round(1/b.scale)
 	}
-	for i := range h.counts {
-		out.Counts[i] = h.counts[i].Load()
+	if h != nil {
+		out.Sum = float64(h.sum.Load()) * b.scale
+		for i := range h.counts {
+			out.Counts[i] = h.counts[i].Load()
+		}
 	}
 	return out
 }

@@ -7,16 +7,16 @@ import (
 
 func TestHistogramBuckets(t *testing.T) {
 	t.Parallel()
-	h := newHistogram(250, 1, 3) // up to 250, 500, 1000 and above
+	h := buckets{first: 250, scale: 1, n: 3}.histogram() // up to 250, 500, 1000 and above
 	for _, tt := range []struct {
 		measure int64
 		bucket  int
 	}{
 		{math.MinInt64, 0}, {-1, 0}, {0, 0}, {1, 0}, {250, 0}, {251, 1}, {500, 1}, {501, 2}, {1000, 2}, {1001, 3}, {1 << 40, 3},
 	} {
-		before := h.snapshot()
+		before := h.snapshot(h)
 		h.record(tt.measure)
-		after := h.snapshot()
+		after := h.snapshot(h)
 		for i := range after.Counts {
 			want := before.Counts[i]
 			if i == tt.bucket {
@@ -27,7 +27,7 @@ func TestHistogramBuckets(t *testing.T) {
 			}
 		}
 	}
-	if bounds := newEpochSizes().snapshot().Bounds; bounds[len(bounds)-1] != epochSteps {
+	if bounds := epochBuckets.snapshot(nil).Bounds; bounds[len(bounds)-1] != epochSteps {
 		t.Errorf("epochs of %d steps are not covered by %v", epochSteps, bounds)
 	}
 }

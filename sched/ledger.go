@@ -78,7 +78,7 @@ func (l *ledger) waitsLocked(name string) *histogram {
 		if l.mu.waits == nil {
 			l.mu.waits = make(map[string]*histogram)
 		}
-		h = newWaits()
+		h = waitBuckets.histogram()
 		l.mu.waits[name] = h
 	}
 	return h
@@ -181,7 +181,7 @@ func (l *ledger) stats(p *policy.Profile) []ClassStats {
 	classes := make([]ClassStats, p.Len())
 	for i := range classes {
 		classes[i].Name = p.Class(i).Name
-		classes[i].Waits = l.mu.waits[classes[i].Name].snapshot()
+		classes[i].Waits = waitBuckets.snapshot(l.mu.waits[classes[i].Name])
 		if l.mu.profile == p {
 			c := l.mu.classes[i]
 			u := c.usage()

@@ -228,7 +228,7 @@ func (l *line) build() {
 	l.world = l.s.world.Load()
 	l.queue = queue.NewLine(classSpecs(l.world.Profile), queue.Host[*job](l))
 	l.s.ledger.reset(l.world.Profile)
-	l.sizes = newEpochSizes()
+	l.sizes = epochBuckets.histogram()
 	l.s.counters.epochSizes.Store(l.sizes)
 }
 

@@ -122,7 +122,7 @@ func New(config Config, opts ...Option) (*Scheduler, error) {
 	}
 	s.outbox = newOutbox(&o, config.EventBuffer, s.hookPanicked)
 	if config.SampleSelection > 0 {
-		s.sampler = &sampler{every: uint64(config.SampleSelection), times: newSelections()}
+		s.sampler = &sampler{every: uint64(config.SampleSelection), times: selectionBuckets.histogram()}
 	}
 	s.env = &shards.Env{Now: s.now}
 	close(s.closed)

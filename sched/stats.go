@@ -53,7 +53,8 @@ type Stats struct {
 	// grants, refusals, arrivals and lost races count one each.
 	EpochSizes Histogram `json:"epoch_sizes,omitzero"`
 	// SelectionTimes are the times, in seconds, that sampled decisions took, from
-	// the look at the ranks to the booking; see Config.SampleSelection.
+	// the look at the ranks to the booking; without buckets unless
+	// Config.SampleSelection is set.
 	SelectionTimes Histogram `json:"selection_seconds,omitzero"`
 	// EventsDropped counts events that found no room on their way to observers,
 	// and lines that found none to the logger.
@@ -168,10 +169,10 @@ func (s *Scheduler) Stats() Stats {
 		Rejected: make(map[string]int64),
 		Expired:  s.counters.expired.Load(), Leaked: s.counters.leaked.Load(), Dropped: s.counters.dropped.Load(),
 		Epochs: s.counters.epochs.Load(), Retries: s.counters.retries.Load(),
-		EpochSizes: s.counters.epochSizes.Load().snapshot(),
+		EpochSizes: epochBuckets.snapshot(s.counters.epochSizes.Load()),
 	}
 	if s.sampler != nil {
-		stats.SelectionTimes = s.sampler.times.snapshot()
+		stats.SelectionTimes = selectionBuckets.snapshot(s.sampler.times)
 	}
 	if s.outbox != nil {
 		stats.EventsDropped = s.outbox.dropped.Load()
