@@ -1,7 +1,7 @@
 // Package sched decides for each request to a pool of LLM workers whether it may
 // run now and on which rank, and keeps track of the load it causes until it is
-// done. It is embedded: there is no server, no goroutine and, while nobody waits,
-// no timer.
+// done. It is embedded: there is no server, no goroutine (but for observers, while
+// they are told something) and, while nobody waits, no timer.
 //
 //	s, err := sched.New(sched.Config{BlockSize: 16})
 //	err = s.UpsertWorker(sched.Worker{ID: 1, Ranks: 1, Endpoint: "http://gpu-1:8000"})
@@ -40,6 +40,14 @@
 // ([Scheduler.DrainWorker]) and reported overloaded ([Scheduler.SetOverloaded]).
 // The policy and the selector are replaced while requests wait
 // ([Scheduler.SetProfile], [Scheduler.SetSelector]).
+//
+// # Watching
+//
+// [Scheduler.Stats] and [Scheduler.Loads] give figures, [Scheduler.Explain] says
+// what would become of a request and why, [Scheduler.Snapshot] who waits and what
+// keeps each rank from more. An [Observer] is told what becomes of each request;
+// a logger of what should be rare ([WithLogger]). Modules under integrations export
+// all that.
 //
 // # Errors
 //
