@@ -1,0 +1,141 @@
+package status
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"html/template"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/seed-3c5df8a4/turnstile/sched"
+)
+
+// Config says what the page shows. The zero value is valid.
+type Config struct {
+	// Title stands above the page; default "Turnstile".
+	Title string
+	// Recent has what was decided lately; nil leaves that out. Its Observe must be
+	// given to the scheduler with sched.WithObserver.
+	Recent *Recent
+	// Heads is how many of those who wait are shown of each class; 0 means 10,
+	// negative none.
+	Heads int
+	// Refresh is how often the page looks again; 0 means every second. It is at
+	// least 100 ms.
+	Refresh time.Duration
+}
+
+// Status is the JSON of the handler.
+type Status struct {
+	Title string `json:"title"`
+	sched.Snapshot
+	// Recent are the last events, newest first.
+	Recent []Event `json:"recent"`
+}
+
+var (
+	//go:embed page.html
+	pageText string
+	//go:embed page.js
+	script []byte
+	//go:embed page.css
+	style []byte
+
+	page = template.Must(template.New("page").Parse(pageText))
+)
+
+// policy lets the page do what it does and nothing else: its own script and style,
+// its own JSON, no frame but of its own origin.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+
+type handler struct {
+	scheduler *sched.Scheduler
+	config    Config
+	page      []byte
+}
+
+// New returns a handler that shows a scheduler.
+func New(s *sched.Scheduler, config Config) http.Handler {
+	if config.Title == "" {
+		config.Title = "Turnstile"
+	}
+	switch {
+	case config.Heads == 0:
+		config.Heads = 10
+	case config.Heads < 0:
+		config.Heads = 0
+	}
+	if config.Refresh == 0 {
+		config.Refresh = time.Second
+	}
+	config.Refresh = max(config.Refresh, 100*time.Millisecond)
+	h := &handler{scheduler: s, config: config}
+	var b bytes.Buffer
+	// It is only strings and numbers that are filled in.
+	if err := page.Execute(&b, map[string]any{
+		"Title": config.Title, "Refresh": config.Refresh.Milliseconds(), "Recent": config.Recent != nil,
+	}); err != nil {
+		panic("status: the page does not fill in: " + err.Error())
+	}
+	h.page = b.Bytes()
+	return h
+}
+
+// ServeHTTP implements http.Handler.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cache-Control", "no-store")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Content-Security-Policy", policy)
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		header.Set("Allow", "GET, HEAD")
+		http.Error(w, "only GET and HEAD", http.StatusMethodNotAllowed)
+		return
+	}
+	view := r.URL.Query().Get("view")
+	if view == "" {
+		header.Set("Vary", "Accept")
+		if accept := r.Header.Get("Accept"); strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html") {
+			view = "json"
+		}
+	}
+	switch view {
+	case "":
+		write(w, "text/html; charset=utf-8", h.page)
+	case "json":
+		data, err := json.Marshal(h.status())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		write(w, "application/json", append(data, '\n'))
+	case "script":
+		write(w, "text/javascript; charset=utf-8", script)
+	case "style":
+		write(w, "text/css; charset=utf-8", style)
+	default:
+		http.Error(w, "no such view: json, script, style, or none for the page", http.StatusNotFound)
+	}
+}
+
+func write(w http.ResponseWriter, contentType string, body []byte) {
+	w.Header().Set("Content-Type", contentType)
+	_, _ = w.Write(body) // a client that has gone cannot be told
+}
+
+func (h *handler) status() Status {
+	status := Status{
+		Title: h.config.Title, Snapshot: h.scheduler.Snapshot(h.config.Heads), Recent: h.config.Recent.Events(),
+	}
+	for i := range status.Classes {
+		for j := range status.Classes[i].Heads {
+			head := &status.Classes[i].Heads[j]
+			head.Request, head.Lane = clip(head.Request), clip(head.Lane)
+		}
+	}
+	return status
+}
