@@ -55,7 +55,9 @@ type tab struct {
 func open(t *testing.T, url string) *tab {
 	t.Helper()
 	path := browserPath(t)
-	profile, err := os.MkdirTemp("", "browsertest")
+	// Not t.TempDir: a test must not fail because a helper of the browser's still
+	// writes there.
+	profile, err := os.MkdirTemp("", "browsertest") //nolint:usetesting // see above
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	ctx, stopBrowser := chromedp.NewExecAllocator(ctx,

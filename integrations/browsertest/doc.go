@@ -4,6 +4,6 @@
 // tests.
 //
 // Without a browser, and with -short, the tests are skipped; with BROWSER_REQUIRED
-// set, as in CI, a missing one fails them. SCREENSHOTS names a directory to leave pictures in, for people to look
-// at.
+// set, as in CI, a missing one fails them. SCREENSHOTS names a directory to leave
+// pictures in, for people to look at.
 package browsertest

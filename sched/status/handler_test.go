@@ -55,7 +55,7 @@ func scheduler(t *testing.T, opts ...sched.Option) *sched.Scheduler {
 	return s
 }
 
-func get(t *testing.T, h http.Handler, method, target string, header ...string) *http.Response {
+func get(t *testing.T, h http.Handler, method, target string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, target, http.NoBody)
 	for i := 0; i < len(header); i += 2 {
@@ -63,15 +63,7 @@ func get(t *testing.T, h http.Handler, method, target string, header ...string) 
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	return w.Result()
-}
-
-func body(t *testing.T, r *http.Response) string {
-	t.Helper()
-	data, err := io.ReadAll(r.Body)
-	require.NoError(t, err)
-	require.NoError(t, r.Body.Close())
-	return string(data)
+	return w
 }
 
 func TestViews(t *testing.T) {
@@ -94,15 +86,15 @@ func TestViews(t *testing.T) {
 	} {
 		name := fmt.Sprint(test.method, " ", test.target, " ", test.accept)
 		r := get(t, h, test.method, test.target, "Accept", test.accept)
-		require.Equal(t, test.code, r.StatusCode, name)
-		require.Equal(t, test.contentType, r.Header.Get("Content-Type"), name)
-		require.Equal(t, "nosniff", r.Header.Get("X-Content-Type-Options"), name)
-		require.Equal(t, "no-store", r.Header.Get("Cache-Control"), name)
-		require.Contains(t, r.Header.Get("Content-Security-Policy"), "default-src 'none'", name)
-		require.Equal(t, test.code == 405, r.Header.Get("Allow") == "GET, HEAD", name)
-		require.Contains(t, body(t, r), test.contains, name)
+		require.Equal(t, test.code, r.Code, name)
+		require.Equal(t, test.contentType, r.Header().Get("Content-Type"), name)
+		require.Equal(t, "nosniff", r.Header().Get("X-Content-Type-Options"), name)
+		require.Equal(t, "no-store", r.Header().Get("Cache-Control"), name)
+		require.Contains(t, r.Header().Get("Content-Security-Policy"), "default-src 'none'", name)
+		require.Equal(t, test.code == 405, r.Header().Get("Allow") == "GET, HEAD", name)
+		require.Contains(t, r.Body.String(), test.contains, name)
 	}
-	require.NotContains(t, body(t, get(t, status.New(scheduler(t), status.Config{}), "GET", "/")), `id="recent"`)
+	require.NotContains(t, get(t, status.New(scheduler(t), status.Config{}), "GET", "/").Body.String(), `id="recent"`)
 }
 
 // A server answers HEAD as GET, without the body.
@@ -114,7 +106,10 @@ func TestHead(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 200, r.StatusCode)
 	require.Equal(t, "application/json", r.Header.Get("Content-Type"))
-	require.Empty(t, body(t, r))
+	data, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	require.NoError(t, r.Body.Close())
+	require.Empty(t, data)
 	server.Client().CloseIdleConnections()
 }
 
@@ -123,7 +118,7 @@ func TestPageNeedsNothingElse(t *testing.T) {
 	t.Parallel()
 	h := status.New(scheduler(t), status.Config{})
 	for _, view := range []string{"", "script", "style"} {
-		text := body(t, get(t, h, "GET", "/?view="+view))
+		text := get(t, h, "GET", "/?view="+view).Body.String()
 		for _, not := range []string{"http:", "https:", "//cdn", "onclick", "<style", "style=\"", "innerHTML", "eval(", "@import"} {
 			require.NotContains(t, text, not, view)
 		}
@@ -143,7 +138,7 @@ func TestJSON(t *testing.T) {
 		events := recent.Events()
 		return len(events) == 3 && events[0].Request == "no3"
 	}, time.Minute, time.Millisecond)
-	text := body(t, get(t, h, "GET", "/?view=json"))
+	text := get(t, h, "GET", "/?view=json").Body.String()
 	require.NotContains(t, text, "<")
 	var got status.Status
 	require.NoError(t, json.Unmarshal([]byte(text), &got))
