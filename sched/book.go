@@ -42,10 +42,11 @@ type attempt struct {
 
 // attempt makes one attempt. REQUIRES: the look was taken.
 func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, Placement, error) {
-	ratio := a.world.Profile.Class(a.class).BusyWorkerRatio
-	if !a.onlyReads() && (exclusive || ratio > 0 && ratio < 1) {
+	rules := a.world.Profile.Class(a.class)
+	if exclusive || rules.BusyWorkerRatio > 0 && rules.BusyWorkerRatio < 1 {
 		return s.attemptLocked(a)
 	}
+	gated := rules.CanQueue()
 	choice, failed := a.look.Choose(s.rand)
 	if failed != nil {
 		return decided, Placement{}, FailureError(a.job.id, failed)
@@ -54,7 +55,8 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, Placement, err
 		p := placementOf(a.look.Placed(choice.Candidate))
 		// Reserved before the look at who waits, so that they are told later.
 		told := s.journal.reserve(Decision{Kind: DecisionAdmitted, Request: a.job.id, Query: true, Placement: p})
-		if !s.undisturbed(a) {
+		// If the witness has not moved it was one when nobody was found to wait.
+		if !s.undisturbed(a) || gated && !a.look.StillIdle() {
 			told.drop()
 			return lostRace, Placement{}, nil
 		}
@@ -64,7 +66,6 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, Placement, err
 	a.expected = s.estimate(a, choice)
 	chosen := a.look.Slot(choice.Candidate)
 	witness := chosen
-	gated := a.world.Profile.Class(a.class).CanQueue()
 	if gated && a.look.WasBusy(choice.Candidate) {
 		other := a.look.IdleCandidate(choice.Candidate)
 		if other < 0 {
@@ -135,7 +136,7 @@ func (s *Scheduler) attemptLocked(a *attempt) (outcome, Placement, error) {
 // this booking or in another world, is told later. REQUIRES: the ranks' locks.
 func (s *Scheduler) reserve(a *attempt) {
 	if !a.turn {
-		a.told = s.journal.reserve(Decision{Kind: DecisionAdmitted, Request: a.job.id})
+		a.told = s.journal.reserve(Decision{Kind: DecisionAdmitted, Request: a.job.id, Query: a.job.query})
 	}
 }
 
@@ -151,7 +152,9 @@ func (a *attempt) trackLocked(choice pool.Choice) bool {
 // takeLocked books, unless the job is a query. REQUIRES: the rank's lock.
 func (s *Scheduler) takeLocked(a *attempt, choice pool.Choice, shard *shards.Shard) Placement {
 	if a.job.query {
-		return placementOf(a.look.Placed(choice.Candidate))
+		p := placementOf(a.look.Placed(choice.Candidate))
+		a.told.keepAt(p)
+		return p
 	}
 	return s.bookLocked(a, choice, shard)
 }

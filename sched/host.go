@@ -18,9 +18,14 @@ func (l *line) Rules(class int) queue.Rules { return l.world.Profile.Class(class
 // Workers implements queue.Host.
 func (l *line) Workers() int64 { return int64(len(l.world.Table.Workers())) }
 
-// Gate implements queue.Host.
+// Gate implements queue.Host. In a world that has been replaced since, no instant
+// is certain.
 func (l *line) Gate(class int, j *job, exact bool) queue.Gate {
-	return l.gates.Gate(l.world, &j.request, class, pool.At(l.now), exact)
+	gate := l.gates.Gate(l.world, &j.request, class, pool.At(l.now), exact)
+	if exact && l.s.world.Load() != l.world {
+		gate.MustWait = false
+	}
+	return gate
 }
 
 // Usage implements queue.Host.
@@ -108,7 +113,7 @@ func (l *line) refuse(j *job, err error) {
 }
 
 // Refuse implements queue.Host.
-func (l *line) Refuse(class int, j *job, why queue.Refusal, limit string, usage, bound int64) {
+func (l *line) Refuse(class int, j *job, why queue.Refusal, usage queue.Usage, limit string, bound int64) {
 	name := l.world.Profile.Class(class).Name
 	j.served = name
 	switch why {
@@ -118,9 +123,9 @@ func (l *line) Refuse(class int, j *job, why queue.Refusal, limit string, usage,
 			l.refuse(j, FailureError(j.id, failed))
 		}
 	case queue.RefusedToQueue:
-		l.refuse(j, wouldQueue(j.id, name, l.Usage(class)))
+		l.refuse(j, wouldQueue(j.id, name, usage))
 	default:
-		l.refuse(j, queueFull(j.id, name, limit, usage, bound))
+		l.refuse(j, queueFull(j.id, name, limit, usage.Of(limit), bound))
 	}
 }
 

@@ -221,7 +221,9 @@ func (s *Scheduler) fast(j *job) (outcome, Placement, error) {
 		case !never && mustWait:
 			return mustStand, Placement{}, nil
 		case never && rules.CanQueue() && (usage.Requests > 0 || mustWait):
-			if usage.Requests > 0 || l.Unmoved() {
+			// The world is asked after the usage was read and before the ranks are
+			// found unmoved: at that instant all three stood.
+			if s.world.Load() == w && (usage.Requests > 0 || l.Unmoved()) {
 				return decided, Placement{}, queueFull(j.id, rules.Name, limit, usage.Of(limit), 0)
 			}
 			if races >= lostRaces {

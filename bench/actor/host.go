@@ -156,7 +156,7 @@ func (c *core) Settle(j *job) {
 }
 
 // Refuse implements queue.Host.
-func (c *core) Refuse(class int, j *job, why queue.Refusal, limit string, usage, bound int64) {
+func (c *core) Refuse(class int, j *job, why queue.Refusal, usage queue.Usage, limit string, bound int64) {
 	w := c.e.world.Load()
 	refusal := &sched.Error{Request: j.id, Class: w.Profile.Class(class).Name}
 	switch why {
@@ -166,10 +166,9 @@ func (c *core) Refuse(class int, j *job, why queue.Refusal, limit string, usage,
 		c.refuse(j, sched.FailureError(j.id, failed))
 		return
 	case queue.RefusedToQueue:
-		u := c.usage[class]
-		refusal.Code, refusal.Pending, refusal.Tokens, refusal.Cached = sched.ErrWouldQueue, u.Requests, u.Raw, u.Cached
+		refusal.Code, refusal.Pending, refusal.Tokens, refusal.Cached = sched.ErrWouldQueue, usage.Requests, usage.Raw, usage.Cached
 	default:
-		refusal.Code, refusal.Limit, refusal.Usage, refusal.Bound = sched.ErrQueueFull, limit, usage, bound
+		refusal.Code, refusal.Limit, refusal.Usage, refusal.Bound = sched.ErrQueueFull, limit, usage.Of(limit), bound
 	}
 	c.refuse(j, refusal)
 }

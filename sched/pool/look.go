@@ -142,6 +142,17 @@ func (l *Look) Unmoved() bool {
 	return true
 }
 
+// StillIdle reports whether one of the candidates that were not busy has not
+// changed since.
+func (l *Look) StillIdle() bool {
+	for i, busy := range l.busy {
+		if !busy && l.Slot(i).Shard.Version() == l.candidates[i].Version {
+			return true
+		}
+	}
+	return false
+}
+
 // Slot returns the slot of a candidate.
 func (l *Look) Slot(candidate int) *shards.Slot { return &l.World.Table.Slots()[l.places[candidate]] }
 

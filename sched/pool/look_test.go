@@ -304,6 +304,26 @@ func TestLockEligibleLocksAllAndOnlyThose(t *testing.T) {
 	l.UnlockEligible()
 }
 
+// A rank that was idle and has changed since may be busy by now.
+func TestStillIdle(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, shards.Worker{ID: 1, Ranks: 2})
+	f.book(rank(1, 0), 1, lifecycle.NoDuration)
+	var l Look
+	l.TakeAll(f.world, &Request{Params: params()}, classOf(t, f.world, "f-long"), At(0))
+	if !l.StillIdle() {
+		t.Error("nothing has changed")
+	}
+	f.book(rank(1, 0), 1, lifecycle.NoDuration) // it was busy and still is
+	if !l.StillIdle() {
+		t.Error("the idle rank has not changed")
+	}
+	f.book(rank(1, 1), 1, lifecycle.NoDuration)
+	if l.StillIdle() {
+		t.Error("the idle rank has changed")
+	}
+}
+
 // The load moves on while it is looked for: in the middle of the look, when the
 // clock is read for a rank that decays, from the rank before to the one after.
 func TestExactGateLooksAgain(t *testing.T) {

@@ -110,7 +110,7 @@ func (h *host) Prepare(_ int, e *queue.Entry[int]) queue.Verdict {
 	return queue.Settled
 }
 func (h *host) Settle(*queue.Entry[int]) {}
-func (h *host) Refuse(int, *queue.Entry[int], queue.Refusal, string, int64, int64) {
+func (h *host) Refuse(int, *queue.Entry[int], queue.Refusal, queue.Usage, string, int64) {
 	panic("nobody is refused")
 }
 func (h *host) Stays(int, *queue.Entry[int]) {}

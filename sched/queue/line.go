@@ -71,8 +71,9 @@ type Host[T any] interface {
 	// Workers is the number of workers, by which limits scale.
 	Workers() int64
 	// Gate looks at the ranks. With exact set the answer must have been true at
-	// one instant; else a look that is overtaken by a change may be wrong, if
-	// the change leaves a hint.
+	// one instant, by the rules that held then: if that cannot be said the request
+	// need not wait. Else a look that is overtaken by a change may be wrong, if the
+	// change leaves a hint.
 	Gate(class int, v T, exact bool) Gate
 	// Usage is what the waiting requests of the class amount to, without those
 	// whose owner has gone.
@@ -85,8 +86,9 @@ type Host[T any] interface {
 	// Settle tells the owner what Prepare found. The request is in no queue by
 	// then.
 	Settle(v T)
-	// Refuse tells the owner that the request is refused.
-	Refuse(class int, v T, why Refusal, limit string, usage, bound int64)
+	// Refuse tells the owner that the request is refused, given what its class
+	// amounts to and, if it is full, the limit reached and its bound.
+	Refuse(class int, v T, why Refusal, usage Usage, limit string, bound int64)
 	// Stays is told that the request remains in the queue.
 	Stays(class int, v T)
 }
@@ -171,18 +173,22 @@ func (l *Line[T]) Arrive(class int, e *Entry[T], budget *int) Status {
 	}
 	gate := l.host.Gate(class, e.Value, false)
 	if gate.AllOverloaded() {
-		l.host.Refuse(class, e.Value, RefusedOverloaded, "", 0, 0)
+		l.host.Refuse(class, e.Value, RefusedOverloaded, Usage{}, "", 0)
 		return Done
 	}
+	var usage Usage
+	if never {
+		usage = l.host.Usage(class)
+	}
 	switch {
-	case never && rules.CanQueue() && l.host.Usage(class).Requests > 0:
-		l.host.Refuse(class, e.Value, RefusedFull, limit, l.host.Usage(class).Of(limit), 0)
+	case never && rules.CanQueue() && usage.Requests > 0:
+		l.host.Refuse(class, e.Value, RefusedFull, usage, limit, 0)
 		return Done
 	case never && gate.MustWait:
 		if !l.host.Gate(class, e.Value, true).MustWait {
 			return l.again(budget)
 		}
-		l.host.Refuse(class, e.Value, RefusedFull, limit, l.host.Usage(class).Of(limit), 0)
+		l.host.Refuse(class, e.Value, RefusedFull, usage, limit, 0)
 		return Done
 	case never, l.Len() == 0 && !gate.MustWait:
 		if l.host.Prepare(class, e.Value) == LostRace {
@@ -210,22 +216,23 @@ func (l *Line[T]) stand(class int, e *Entry[T], rules Rules, budget *int) Status
 		return status
 	}
 	usage := l.host.Usage(class)
-	limit, used, bound, full := rules.LimitReached(usage.Requests, usage.Raw, usage.Cached, l.host.Workers())
+	limit, _, bound, full := rules.LimitReached(usage.Requests, usage.Raw, usage.Cached, l.host.Workers())
 	if !full && !l.host.DoNotQueue(e.Value) {
 		l.host.Stays(class, e.Value)
 		return Done
 	}
 	l.Remove(e)
 	// A refusal must have been right at one instant: between two looks of a pass
-	// over the ranks load may have moved from one to the other.
-	if !l.host.Gate(class, e.Value, true).MustWait {
+	// over the ranks load may have moved from one to the other, and between the two
+	// of the usage, which others only lower, somebody may have left.
+	if !l.host.Gate(class, e.Value, true).MustWait || l.host.Usage(class) != usage {
 		l.UnblockAll()
 		return l.again(budget)
 	}
 	if full {
-		l.host.Refuse(class, e.Value, RefusedFull, limit, used, bound)
+		l.host.Refuse(class, e.Value, RefusedFull, usage, limit, bound)
 	} else {
-		l.host.Refuse(class, e.Value, RefusedToQueue, "", 0, 0)
+		l.host.Refuse(class, e.Value, RefusedToQueue, usage, "", 0)
 	}
 	return Done
 }

@@ -67,7 +67,9 @@ type fakeHost struct {
 	races      int // how many attempts will lose a race
 	// idleIfExact has the exact look find room where the quick one found none.
 	idleIfExact bool
-	gates       int
+	// onExact happens in the middle of the next exact look.
+	onExact func()
+	gates   int
 
 	waiting []*caller
 	log     []string
@@ -95,6 +97,10 @@ func (h *fakeHost) Gate(class int, _ *caller, exact bool) Gate {
 	g.MustWait = h.ranks > 0 && h.rules[class].canQueue && (full || g.AllOverloaded())
 	if exact && h.idleIfExact {
 		h.free, h.idleIfExact = 1, false
+	}
+	if exact && h.onExact != nil {
+		h.onExact()
+		h.onExact = nil
 	}
 	return g
 }
@@ -133,10 +139,10 @@ func (h *fakeHost) gone(c *caller) {
 	h.waiting = slices.DeleteFunc(h.waiting, func(o *caller) bool { return o == c })
 }
 
-func (h *fakeHost) Refuse(class int, c *caller, why Refusal, limit string, usage, bound int64) {
+func (h *fakeHost) Refuse(class int, c *caller, why Refusal, usage Usage, limit string, bound int64) {
 	text := [...]string{RefusedFull: "full", RefusedToQueue: "would queue", RefusedOverloaded: "overloaded"}[why]
 	if why == RefusedFull {
-		text = fmt.Sprintf("full, %s %d of %d", limit, usage, bound)
+		text = fmt.Sprintf("full, %s %d of %d", limit, usage.Of(limit), bound)
 	}
 	h.log = append(h.log, fmt.Sprintf("%s refused: %s", c.name, text))
 }
@@ -376,6 +382,44 @@ func TestLimitsInTheirOrder(t *testing.T) {
 	h.expect(0, 3, &caller{name: "c"}, "c refused: full, raw-tokens 9 of 1")
 	h.rules[0].raw = 10
 	h.expect(0, 4, &caller{name: "d"}, "d refused: full, cached-tokens 9 of 1")
+}
+
+// The usage by which an arrival is refused is that of an instant at which it had
+// to wait: whoever leaves during the look is not in it.
+func TestRefusalKnowsWhoHasLeft(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		noQueue bool
+		want    string
+	}{
+		{false, "b stays"},
+		{true, "b refused: would queue"},
+	} {
+		rules := queueing()
+		rules.requests = 1 // of 2 workers: 2
+		h := newHost(t, 0, rules)
+		last := &caller{name: "last"}
+		leaves := entryOf(last, 2)
+		h.expect(0, 1, &caller{name: "a"}, "a stays")
+		if !test.noQueue {
+			h.line.Add(0, leaves)
+			h.Stays(0, last)
+			h.told()
+		}
+		h.onExact = func() { h.waiting = h.waiting[:len(h.waiting)-1] }
+		b := &caller{name: "b", doNotQueue: test.noQueue}
+		budget := 100
+		if status := h.line.Arrive(0, entryOf(b, 3), &budget); status != Again || h.told() != "" {
+			t.Fatalf("status %d", status)
+		}
+		if !test.noQueue {
+			h.line.Remove(leaves)
+		}
+		h.line.Arrive(0, entryOf(b, 3), &budget)
+		if got := h.told(); got != test.want {
+			t.Fatalf("told %q, want %q", got, test.want)
+		}
+	}
 }
 
 func TestWouldQueueLeavesNoTrace(t *testing.T) {

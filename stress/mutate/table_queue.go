@@ -108,14 +108,21 @@ func queueTable() []Mutation {
 			Breaks:    "who could run is refused as if it would wait",
 			Invariant: "4 (rule 5)",
 			Edits: edit(queueLineFile, "	l.Add(class, e)\n	status, served := l.serve(budget, e)\n",
-				"	early := l.host.Usage(class)\n	if limit, used, bound, full := rules.LimitReached(early.Requests, early.Raw, early.Cached, l.host.Workers()); full {\n		l.host.Refuse(class, e.Value, RefusedFull, limit, used, bound)\n		return Done\n	}\n	l.Add(class, e)\n	status, served := l.serve(budget, e)\n"),
+				"	early := l.host.Usage(class)\n	if limit, _, bound, full := rules.LimitReached(early.Requests, early.Raw, early.Cached, l.host.Workers()); full {\n		l.host.Refuse(class, e.Value, RefusedFull, early, limit, bound)\n		return Done\n	}\n	l.Add(class, e)\n	status, served := l.serve(budget, e)\n"),
 			Test: queueTest("TestLimitsAreForWhoWouldRemain"),
+		},
+		{
+			Name:      "refuse by a usage that is not up to date",
+			Breaks:    "a request is refused for a limit that was not reached while it had to wait",
+			Invariant: "4 (rule 5)",
+			Edits:     edit(queueLineFile, ".MustWait || l.host.Usage(class) != usage {", ".MustWait {"),
+			Test:      queueTest("TestRefusalKnowsWhoHasLeft"),
 		},
 		{
 			Name:      "let a never-queue class ignore its backlog",
 			Breaks:    "it goes before those who wait",
 			Invariant: "3 (rule 4)",
-			Edits:     edit(queueLineFile, "	case never && rules.CanQueue() && l.host.Usage(class).Requests > 0:\n", "	case never && rules.CanQueue() && l.host.Usage(class).Requests < 0:\n"),
+			Edits:     edit(queueLineFile, "	case never && rules.CanQueue() && usage.Requests > 0:\n", "	case never && rules.CanQueue() && usage.Requests < 0:\n"),
 			Test:      queueTest("TestNeverQueueClass"),
 		},
 		{
@@ -129,7 +136,7 @@ func queueTable() []Mutation {
 			Name:      "refuse in line without an exact look",
 			Breaks:    "load that moves makes all ranks look busy though they never were",
 			Invariant: "4",
-			Edits:     edit(queueLineFile, "	if !l.host.Gate(class, e.Value, true).MustWait {\n		l.UnblockAll()\n		return l.again(budget)\n	}\n", ""),
+			Edits:     edit(queueLineFile, "	if !l.host.Gate(class, e.Value, true).MustWait || l.host.Usage(class) != usage {\n		l.UnblockAll()\n		return l.again(budget)\n	}\n", ""),
 			Test:      queueTest("TestRefusalIsLookedAtTwice"),
 		},
 		{
@@ -187,6 +194,13 @@ func queueTable() []Mutation {
 // poolTable breaks the look at the ranks and the choice.
 func poolTable() []Mutation {
 	return []Mutation{
+		{
+			Name:      "take a rank for idle that has changed",
+			Breaks:    "a query is served by a rank that was not idle when nobody waited",
+			Invariant: "3, 4",
+			Edits:     edit(lookFile, "		if !busy && l.Slot(i).Shard.Version() == l.candidates[i].Version {\n", "		if !busy && i >= 0 {\n"),
+			Test:      poolTest("TestStillIdle"),
+		},
 		{
 			Name:      "say must-wait from one pass over the ranks",
 			Breaks:    "load that moves makes all ranks look busy though they never were",

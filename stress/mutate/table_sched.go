@@ -92,7 +92,7 @@ func bookingTable() []Mutation {
 			Name:      "let a query book",
 			Breaks:    "a query leaves load behind",
 			Invariant: "7",
-			Edits:     edit(bookFile, "	if a.job.query {\n		return placementOf(a.look.Placed(choice.Candidate))\n	}\n", ""),
+			Edits:     edit(bookFile, "	if a.job.query {\n		p := placementOf(a.look.Placed(choice.Candidate))\n		a.told.keepAt(p)\n		return p\n	}\n", ""),
 			Test:      scriptTest("query_waits.txt"),
 		},
 		{
@@ -107,7 +107,7 @@ func bookingTable() []Mutation {
 			Name:      "book one rank alone though the class has a ratio",
 			Breaks:    "the gate, which depends on all ranks, is that of a moment ago",
 			Invariant: "1",
-			Edits:     edit(bookFile, "(exclusive || ratio > 0 && ratio < 1)", "(exclusive || ratio > 1)"),
+			Edits:     edit(bookFile, "	if exclusive || rules.BusyWorkerRatio > 0 && rules.BusyWorkerRatio < 1 {\n", "	if exclusive || rules.BusyWorkerRatio > 1 {\n"),
 			Test:      schedTest("TestRatioIsLookedAtUnderAllLocks"),
 		},
 		{
@@ -315,8 +315,29 @@ func lineTable() []Mutation {
 			Name:      "refuse at the door without a second look",
 			Breaks:    "load that moves makes all ranks look busy though they never were",
 			Invariant: "4",
-			Edits:     edit(scheduleFile, "			if usage.Requests > 0 || l.Unmoved() {\n", "			if usage.Requests > 0 || mustWait {\n"),
+			Edits:     edit(scheduleFile, "			if s.world.Load() == w && (usage.Requests > 0 || l.Unmoved()) {\n", "			if s.world.Load() == w && (usage.Requests > 0 || mustWait) {\n"),
 			Test:      schedTest("TestRefusalAtTheDoorWasTrueAtOneInstant"),
+		},
+		{
+			Name:      "refuse at the door by rules that were replaced",
+			Breaks:    "a request is refused by a profile that went before the ranks were busy",
+			Invariant: "4",
+			Edits:     edit(scheduleFile, "			if s.world.Load() == w && (usage.Requests > 0 || l.Unmoved()) {\n", "			if usage.Requests > 0 || l.Unmoved() {\n"),
+			Test:      schedTest("TestRefusalAtTheDoorIsByTheRulesOfThatInstant"),
+		},
+		{
+			Name:      "answer a query by ranks that moved",
+			Breaks:    "a query is served though at no instant enough ranks were idle",
+			Invariant: "1, 4",
+			Edits:     edit(bookFile, "	if exclusive || rules.BusyWorkerRatio > 0 && rules.BusyWorkerRatio < 1 {\n", "	if exclusive || !a.job.query && rules.BusyWorkerRatio > 0 && rules.BusyWorkerRatio < 1 {\n"),
+			Test:      schedTest("TestQueryWasServedAtOneInstant"),
+		},
+		{
+			Name:      "refuse in the turn by rules that were replaced",
+			Breaks:    "a request is refused by a profile that went before the ranks were busy",
+			Invariant: "4",
+			Edits:     edit(hostFile, "	if exact && l.s.world.Load() != l.world {\n", "	if exact && l.world == nil {\n"),
+			Test:      schedTest("TestRefusalInTheTurnIsByTheRulesOfThatInstant"),
 		},
 	}
 }
