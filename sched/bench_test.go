@@ -3,6 +3,7 @@ package sched_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -49,14 +50,42 @@ func BenchmarkScheduleReleaseParallel(b *testing.B) {
 }
 
 func BenchmarkSelect(b *testing.B) {
-	for _, ranks := range []int{16, 2048} {
+	for _, ranks := range []int{4, 16, 2048} {
 		b.Run(fmt.Sprintf("ranks=%d", ranks), func(b *testing.B) {
 			s := newScheduler(b, sched.Config{})
 			addWorkers(b, s, ranks)
-			r := sched.Request{ISL: 384}
+			rnd := rand.New(rand.NewPCG(1, 2))
+			for i := range ranks {
+				r := sched.Request{ID: "s" + strconv.Itoa(i), ISL: 64, Pin: &sched.RankID{Worker: uint64(i + 1)}}
+				for range 1 + rnd.IntN(8) {
+					r.Blocks = append(r.Blocks, rnd.Uint64())
+				}
+				booking, err := s.Schedule(context.Background(), &r)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if i%2 == 0 {
+					_ = booking.PrefillDone()
+				}
+			}
+			requests := make([]sched.Request, 64)
+			for i := range requests {
+				r := sched.Request{ID: "x", ISL: 24*16 + 8}
+				for range 24 {
+					r.Blocks = append(r.Blocks, rnd.Uint64())
+				}
+				for _, k := range rnd.Perm(ranks)[:3] {
+					r.Overlaps = append(r.Overlaps, sched.Overlap{Rank: sched.RankID{Worker: uint64(k + 1)}, Device: float64(4 + rnd.IntN(20))})
+				}
+				requests[i] = r
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
 			b.ReportAllocs()
+			i := 0
 			for b.Loop() {
-				if _, err := s.Select(context.Background(), &r); err != nil {
+				i++
+				if _, err := s.Select(ctx, &requests[i%len(requests)]); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -9,15 +9,14 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
-	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
 // Derive checks the request and fills in what choosing a rank for it needs to
 // know. It is for engines that are built from the same parts; Schedule does it
 // itself. What it fills in shares the request's slices.
-func (r *Request) Derive(params selector.Params, d *pool.Request) error { return r.derive(params, d) }
+func (r *Request) Derive(params selector.Params, d *pool.Request) error { return r.derive(&params, d) }
 
-func (r *Request) derive(params selector.Params, d *pool.Request) error {
+func (r *Request) derive(params *selector.Params, d *pool.Request) error {
 	fault := func(format string, args ...any) error {
 		return &Error{Code: ErrInvalid, Request: r.ID, Rule: fmt.Sprintf(format, args...)}
 	}
@@ -33,40 +32,28 @@ func (r *Request) derive(params selector.Params, d *pool.Request) error {
 	}
 	for i := range r.Overlaps {
 		o := &r.Overlaps[i]
-		if !finite(o.Device) || !finite(o.Host) || !finite(o.Disk) || min(o.Device, o.Host, o.Disk) < 0 {
+		if !blocks(o.Device) || !blocks(o.Host) || !blocks(o.Disk) {
 			return fault("overlap on rank %v: device %v, host %v, disk %v blocks: must be finite and not negative",
 				o.Rank, o.Device, o.Host, o.Disk)
 		}
 	}
-	for taint, weight := range r.PreferredTaints {
-		if !finite(weight) {
-			return fault("weight %v of preferred taint %q: must be finite", weight, taint)
+	if len(r.PreferredTaints) > 0 { // a range over no map takes its time
+		for taint, weight := range r.PreferredTaints {
+			if !finite(weight) {
+				return fault("weight %v of preferred taint %q: must be finite", weight, taint)
+			}
 		}
 	}
-	*d = pool.Request{
-		Scratch: d.Scratch, ISL: r.ISL, Blocks: r.Blocks, Tracked: !r.NoPrefillTracking, Params: params,
-		Expected: lifecycle.NoDuration, ExpectedOSL: r.ExpectedOSL,
-		Constraints: shards.Constraints{
-			Allowed: r.Allowed, Excluded: r.Excluded, RequiredTaints: r.RequiredTaints,
-		},
-		Taints: pool.SortTaints(r.PreferredTaints),
-	}
-	for _, override := range [...]struct {
-		name string
-		from *float64
-		to   *float64
-	}{
-		{"overlap credit", r.OverlapCredit, &d.Params.OverlapCredit},
-		{"prefill scale", r.PrefillScale, &d.Params.PrefillScale},
-		{"temperature", r.Temperature, &d.Params.Temperature},
-	} {
-		if override.from == nil {
-			continue
+	// Field by field, as d is large and mostly the same as the last time.
+	d.ISL, d.Blocks, d.Tracked, d.Params = r.ISL, r.Blocks, !r.NoPrefillTracking, *params
+	d.Expected, d.ExpectedOSL = lifecycle.NoDuration, r.ExpectedOSL
+	c := &d.Constraints
+	c.Pinned, c.Allowed, c.Excluded, c.RequiredTaints = false, r.Allowed, r.Excluded, r.RequiredTaints
+	d.HasPrefer, d.Taints = false, pool.SortTaints(r.PreferredTaints)
+	if r.OverlapCredit != nil || r.PrefillScale != nil || r.Temperature != nil {
+		if err := r.override(&d.Params); err != nil {
+			return err
 		}
-		if !finite(*override.from) || *override.from < 0 {
-			return fault("%s %v: must be finite and not negative", override.name, *override.from)
-		}
-		*override.to = *override.from
 	}
 	if r.Pin != nil {
 		d.Constraints.Pinned, d.Constraints.Pin = true, *r.Pin
@@ -77,15 +64,39 @@ func (r *Request) derive(params selector.Params, d *pool.Request) error {
 	if r.ExpectedPrefill != nil {
 		d.Expected = *r.ExpectedPrefill
 	}
-	var ok bool
-	if d.Overlaps, ok = pool.SortOverlaps(r.Overlaps, d.Scratch); !ok {
+	if d.Overlaps = r.Overlaps; !pool.Distinct(d.Overlaps, &d.Scratch) {
 		return fault("overlaps: a rank is listed twice")
-	}
-	if len(d.Overlaps) > 0 && &d.Overlaps[0] != &r.Overlaps[0] {
-		d.Scratch = d.Overlaps
 	}
 	return nil
 }
+
+// override puts the request's own parameters in place of those configured.
+func (r *Request) override(params *selector.Params) error {
+	for _, override := range [...]struct {
+		name string
+		from *float64
+		to   *float64
+	}{
+		{"overlap credit", r.OverlapCredit, &params.OverlapCredit},
+		{"prefill scale", r.PrefillScale, &params.PrefillScale},
+		{"temperature", r.Temperature, &params.Temperature},
+	} {
+		if override.from == nil {
+			continue
+		}
+		if !finite(*override.from) || *override.from < 0 {
+			return &Error{
+				Code: ErrInvalid, Request: r.ID,
+				Rule: fmt.Sprintf("%s %v: must be finite and not negative", override.name, *override.from),
+			}
+		}
+		*override.to = *override.from
+	}
+	return nil
+}
+
+// blocks reports whether f can be a number of blocks.
+func blocks(f float64) bool { return f >= 0 && f <= math.MaxFloat64 }
 
 func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
 

@@ -122,7 +122,7 @@ func (s *Scheduler) Explain(r *Request) (*Explanation, error) {
 	l := s.looks.Get().(*pool.Look)
 	defer s.putLook(l)
 	request := &l.Own
-	if err := r.derive(s.params, request); err != nil {
+	if err := r.derive(&s.params, request); err != nil {
 		return nil, err
 	}
 	w, now := s.world.Load(), s.now()
@@ -246,7 +246,7 @@ func explainRanks(l *pool.Look, explained *pool.Explained, chosen bool) []RankEx
 		x.RankState = rankState(w, place, &l.Instant)
 		x.Against = w.Table.Objections(&r.Constraints, place)
 		x.Eligible = len(x.Against) == 0
-		o := r.Overlap(x.Rank)
+		o := overlapOn(r.Overlaps, x.Rank)
 		x.CachedTokens, x.DeviceBlocks, x.HostBlocks, x.DiskBlocks = r.Cached(&o), o.Device, o.Host, o.Disk
 		at := l.Find(x.Rank)
 		if at < 0 {

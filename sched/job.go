@@ -83,7 +83,7 @@ func newJob() *job {
 
 // prepare takes over what the request says.
 func (s *Scheduler) prepare(j *job, r *Request, query bool, arrival int64) error {
-	if err := r.derive(s.params, &j.request); err != nil {
+	if err := r.derive(&s.params, &j.request); err != nil {
 		return err
 	}
 	j.id, j.class, j.query, j.doNotQueue = r.ID, r.Class, query, r.DoNotQueue

@@ -36,7 +36,7 @@ func (s *Scheduler) refreshOverlap(ctx context.Context, j *job, placement Placem
 	}
 	checked := Request{ID: j.id, Overlaps: fresh}
 	var derived pool.Request
-	if err := checked.derive(s.params, &derived); err != nil {
+	if err := checked.derive(&s.params, &derived); err != nil {
 		return placement
 	}
 	rec := j.record

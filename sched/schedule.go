@@ -64,7 +64,7 @@ func (s *Scheduler) Select(ctx context.Context, r *Request) (Placement, error) {
 	l := s.looks.Get().(*pool.Look)
 	defer s.putLook(l)
 	request := &l.Own
-	if err := r.derive(s.params, request); err != nil {
+	if err := r.derive(&s.params, request); err != nil {
 		return Placement{}, err
 	}
 	if !request.Constraints.PinAllowed() {

@@ -134,7 +134,7 @@ func (s *Scheduler) PotentialLoads(r *Request) ([]PotentialLoad, error) {
 	l := s.looks.Get().(*pool.Look)
 	defer s.putLook(l)
 	request := &l.Own
-	if err := r.derive(s.params, request); err != nil {
+	if err := r.derive(&s.params, request); err != nil {
 		return nil, err
 	}
 	if !request.Constraints.PinAllowed() {

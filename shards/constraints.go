@@ -106,19 +106,22 @@ func (t *Table) checkSlot(c *Constraints, at int) Check {
 	return Eligible
 }
 
-// AppendEligible appends the places of the eligible ranks to dst in worker/rank
-// order, those that are overloaded included.
-func (t *Table) AppendEligible(dst []int32, c *Constraints) []int32 {
+// EligiblePlaces returns the places of the eligible ranks in worker/rank order,
+// those that are overloaded included: in scratch, which may grow, or the table's
+// own, which must not be changed.
+func (t *Table) EligiblePlaces(c *Constraints, scratch *[]int32) []int32 {
+	if c.Unconstrained() {
+		return t.places
+	}
+	*scratch = t.appendEligible((*scratch)[:0], c)
+	return *scratch
+}
+
+func (t *Table) appendEligible(dst []int32, c *Constraints) []int32 {
 	switch {
 	case c.Pinned:
 		if check := t.CheckRank(c, c.Pin); check == Eligible || check == Overloaded {
 			dst = append(dst, int32(t.Slot(c.Pin)))
-		}
-	case c.Unconstrained():
-		for i := range t.slots {
-			if t.slots[i].Available {
-				dst = append(dst, int32(i))
-			}
 		}
 	case c.Allowed != nil:
 		start := len(dst)

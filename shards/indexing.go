@@ -1,8 +1,8 @@
 package shards
 
 // IndexedFrom is the number of ranks from which on a pool keeps a load index.
-// Below it a scan of all ranks is as fast, and changes are cheaper without.
-const IndexedFrom = 96
+// Below it a look at all ranks is as fast.
+const IndexedFrom = 8
 
 // Reindex returns the load index for a table that takes the place of another: the
 // old index, a new one, or nil for a small pool. The index cannot be used until
@@ -12,16 +12,15 @@ func (t *Table) Reindex(old *LoadIndex, weights Weights) *LoadIndex {
 	if old != nil {
 		old.epoch.Add(1)
 	}
-	if len(t.slots) < IndexedFrom || weights.Prefill < 1 || weights.Block < 1 || weights.Request < 0 {
+	if len(t.slots) < IndexedFrom || len(t.slots) > maxIndexed || weights.Prefill < 1 || weights.Block < 1 || weights.Request < 0 {
 		t.moveTo(nil)
 		return nil
 	}
 	if old != nil && t.moveTo(old) {
 		return old
 	}
-	// Room to grow, and for ranks that are gone but not dropped yet. Twice what is
-	// needed always suffices, as nobody else takes places.
-	index := newLoadIndex(2*len(t.slots), weights)
+	// Ranks that are gone but not dropped yet are in the old one.
+	index := newLoadIndex(len(t.slots), weights)
 	index.epoch.Add(1)
 	t.moveTo(index)
 	return index

@@ -24,43 +24,51 @@ const (
 // for each active block, Request for each live booking.
 type Weights struct{ Prefill, Block, Request int64 }
 
-// hiddenKey stands for a rank that may not be chosen; maxKey bounds what the
-// others can have, so that sums of keys stay exact as float64 too.
+// hiddenKey stands for a rank that may not be chosen. Each of the three parts of
+// a key is below maxPart, so that it is below hiddenKey, and a float64 holds it
+// exactly. A key and a place of distanceBits fit one word.
 const (
-	hiddenKey = math.MaxInt64
-	maxKey    = 1 << 50
+	hiddenKey    = 1 << 50
+	maxPart      = 1 << 48
+	distanceBits = 12
+	// maxIndexed is the largest pool that has an index, a quarter of what the
+	// places of groups can tell apart.
+	maxIndexed = groupSize << distanceBits / 4
 )
 
-// groupSize is the number of ranks in a group. At 16,384 ranks there are as many
-// groups as four times a group's ranks, and a look reads 320 words.
+// groupSize is the number of ranks in a group. At 16,384 ranks a look reads 320
+// minima and 64 keys.
 const groupSize = 64
 
 // LoadIndex finds the least loaded of many ranks in far fewer steps than ranks:
-// two levels, the ranks in groups of 64 and the least key of each group.
+// two levels, the ranks in groups of 64 and the least key of each group. A pool
+// that fits one group has one level, its keys packed side by side.
 //
 // Guarantee: the keys and minima are those of loads that the ranks had, each
 // brought up to date in the section under the rank's lock that changed the load.
 // Ranks that may not be chosen are hidden. It is exact only while no load decays:
-// Usable says so.
+// Begin and Holds say so.
 //
 // How: a group has a lock, which comes after one rank's in the lock order, so
 // that its minima have one writer at a time: two that bring them up to date
 // lazily can leave them wrong for good. A key that falls is compared with the
-// minimum; only if the holder of the minimum rises is the group scanned. Readers
-// take no lock.
+// minimum; only if the holder of the minimum rises is the group scanned. Where
+// there is one group there are no minima and no lock: each rank writes its own
+// keys. Readers take no lock.
 //
 // An index has room for a fixed number of ranks; a larger pool gets a new one.
 // While ranks come, go, are hidden or shown, its epoch is odd, and it moves when
 // a load ceases to decay: a reader who finds the same even epoch before and after
 // has read what was true of all ranks. An index that is retired stays odd.
-//
-// Cost on two cores: about 20 ns for a change, 100 where a group is scanned; a
-// look at 2,048 ranks about 0.2 µs, where a scan of all takes 60 µs.
 type LoadIndex struct {
 	weights Weights
-	groups  []loadGroup
+	// keys hold, for each dimension, the keys of the ranks by place: written
+	// under the rank's lock and, if there are groups, the group's; read by all.
+	keys   [dimensions][]atomic.Int64
+	shards []atomic.Pointer[Shard] // by place; written likewise
+	groups []loadGroup             // nil if there is one
 	// minima holds the groups' minima by dimension, packed for the scan; written
-	// under the group's lock.
+	// under the group's lock, read by all.
 	minima [dimensions][]atomic.Int64
 	// decaying counts the ranks whose load moves with time alone, excessive those
 	// whose key is out of range; written under the ranks' locks.
@@ -74,30 +82,37 @@ type LoadIndex struct {
 	}
 }
 
+// loadGroup is the lock of a group's minima, alone on its cache line.
 type loadGroup struct {
-	mu sync.Mutex
-	// keys and shards are written under mu and read by all.
-	keys   [dimensions][groupSize]atomic.Int64
-	shards [groupSize]atomic.Pointer[Shard]
+	sync.Mutex
+	_ [56]byte
 }
 
-// newLoadIndex returns an index with room for so many ranks at least.
+// newLoadIndex returns an index with room for so many ranks and some more.
 func newLoadIndex(ranks int, weights Weights) *LoadIndex {
-	groups := (ranks + groupSize - 1) / groupSize
-	x := &LoadIndex{weights: weights, groups: make([]loadGroup, groups)}
-	for d := range x.minima {
-		x.minima[d] = make([]atomic.Int64, groups)
-		for g := range groups {
-			x.minima[d][g].Store(hiddenKey)
-			for i := range groupSize {
-				x.groups[g].keys[d][i].Store(hiddenKey)
-			}
-		}
+	x := &LoadIndex{weights: weights}
+	places := ranks + ranks/4 + 1
+	if places > groupSize {
+		groups := (places + groupSize - 1) / groupSize
+		places = groups * groupSize
+		x.groups = make([]loadGroup, groups)
 	}
-	for place := groups*groupSize - 1; place >= 0; place-- {
+	x.shards = make([]atomic.Pointer[Shard], places)
+	for d := range dimensions {
+		x.keys[d], x.minima[d] = hiddenKeys(places), hiddenKeys(len(x.groups))
+	}
+	for place := places - 1; place >= 0; place-- {
 		x.mu.free = append(x.mu.free, place)
 	}
 	return x
+}
+
+func hiddenKeys(n int) []atomic.Int64 {
+	keys := make([]atomic.Int64, n)
+	for i := range keys {
+		keys[i].Store(hiddenKey)
+	}
+	return keys
 }
 
 // Weights returns the weights of ByCost.
@@ -115,73 +130,75 @@ func (x *LoadIndex) Holds(epoch uint64) bool {
 	return x.decaying.Load() == 0 && x.excessive.Load() == 0 && x.epoch.Load() == epoch
 }
 
-// Found is a rank found by its key.
+// Found is a rank found by its key, which is [math.MaxInt64] if there is none.
 type Found struct {
 	Shard *Shard
 	Key   int64
 }
 
-// Least returns the rank with the least key and the rank with the next; no other
-// rank had a lower key than that. Either may have no shard: then there is none
-// that may be chosen. Both levels are gone through from a place that follows from
-// chance, and the first of the equals is taken: each has a chance, at the price
-// of one random number.
+// Least returns the rank with the least key, and the next as far as it was met on
+// the way; no other rank had a lower key than next's. Either may have no shard:
+// least if there is none that may be chosen. Among equals chance decides.
 func (x *LoadIndex) Least(d Dimension, chance uint64) (least, next Found) {
-	minima := x.minima[d]
-	best, second := -1, -1
-	bestKey, secondKey := int64(hiddenKey), int64(hiddenKey)
-	start := int(uint32(chance>>32) % uint32(len(minima)))
-	for part := range 2 {
-		from, to := start, len(minima)
-		if part == 1 {
-			from, to = 0, start
-		}
-		for g := from; g < to; g++ {
-			switch key := minima[g].Load(); {
-			case key < bestKey:
-				second, secondKey = best, bestKey
-				best, bestKey = g, key
-			case key < secondKey:
-				second, secondKey = g, key
-			}
-		}
+	from, keys, others := 0, x.keys[d], int64(hiddenKey)
+	if x.groups != nil {
+		group, second := leastTwo(x.minima[d], uint32(chance>>32))
+		from, others = group.at*groupSize, second.key
+		keys = keys[from : from+groupSize]
 	}
-	if best < 0 {
-		return Found{Key: hiddenKey}, Found{Key: hiddenKey}
-	}
-	least, next = x.leastOf(best, d, int(chance%groupSize))
-	if second >= 0 {
-		if other, _ := x.leastOf(second, d, int(chance%groupSize)); other.Key < next.Key {
-			next = other
-		}
-	}
+	first, second := leastTwo(keys, uint32(chance))
+	least, next = x.found(from, first), x.found(from, second)
 	// Keys may have moved between the two levels: what the first level promised
 	// of the other groups bounds all of them.
-	next.Key = min(next.Key, secondKey)
+	if others < second.key {
+		next = Found{Key: others}
+	}
 	return least, next
 }
 
-func (x *LoadIndex) leastOf(group int, d Dimension, start int) (least, next Found) {
-	g := &x.groups[group]
-	least.Key, next.Key = hiddenKey, hiddenKey
-	at, nextAt := -1, -1
-	for i := range groupSize {
-		i = (i + start) % groupSize
-		switch key := g.keys[d][i].Load(); {
-		case key < least.Key:
-			nextAt, next.Key = at, least.Key
-			at, least.Key = i, key
-		case key < next.Key:
-			nextAt, next.Key = i, key
+func (x *LoadIndex) found(from int, k keyed) Found {
+	if k.key == hiddenKey {
+		return Found{Key: math.MaxInt64}
+	}
+	return Found{Shard: x.shards[from+k.at].Load(), Key: k.key}
+}
+
+// keyed is a key and where it stands.
+type keyed struct {
+	at  int
+	key int64
+}
+
+// leastTwo returns the least two of some keys. Of equals it takes those that come
+// first from a place that follows from chance: each has a chance, at the price of
+// one random number.
+//
+// Key and distance from that place are compared as one number, so that the loop
+// has no branch on the keys, which no processor could foretell.
+func leastTwo(keys []atomic.Int64, chance uint32) (least, next keyed) {
+	start := int(chance % uint32(len(keys)))
+	lowest, second := int64(math.MaxInt64), int64(math.MaxInt64)
+	distance := int64(0)
+	for _, part := range [2][]atomic.Int64{keys[start:], keys[:start]} {
+		for i := range part {
+			n := part[i].Load()<<distanceBits | distance
+			second = min(second, max(lowest, n))
+			lowest = min(lowest, n)
+			distance++
 		}
 	}
-	if at >= 0 {
-		least.Shard = g.shards[at].Load()
+	return unpacked(lowest, start, len(keys)), unpacked(second, start, len(keys))
+}
+
+func unpacked(n int64, start, of int) keyed {
+	if n == math.MaxInt64 { // there is no second of one
+		return keyed{key: hiddenKey}
 	}
-	if nextAt >= 0 {
-		next.Shard = g.shards[nextAt].Load()
+	at := start + int(n&(1<<distanceBits-1))
+	if at >= of {
+		at -= of
 	}
-	return least, next
+	return keyed{at: at, key: n >> distanceBits}
 }
 
 // place is where a shard stands in an index; guarded by the shard's lock.
@@ -203,7 +220,7 @@ func (x *LoadIndex) take(s *Shard) bool {
 	last := len(x.mu.free) - 1
 	at := x.mu.free[last]
 	x.mu.free = x.mu.free[:last]
-	x.groups[at/groupSize].shards[at%groupSize].Store(s)
+	x.shards[at].Store(s)
 	s.mu.place = place{index: x, at: at, hidden: true}
 	return true
 }
@@ -216,7 +233,7 @@ func (x *LoadIndex) give(s *Shard) {
 	x.mark(&s.mu.place.excessive, &x.excessive, false)
 	at := s.mu.place.at
 	s.mu.place = place{}
-	x.groups[at/groupSize].shards[at%groupSize].Store(nil)
+	x.shards[at].Store(nil)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.mu.free = append(x.mu.free, at)
@@ -232,8 +249,8 @@ func (x *LoadIndex) update(s *Shard) {
 		x.mark(&p.excessive, &x.excessive, false)
 	} else {
 		prefill := load.Prefill.Sum
-		fits := prefill < maxKey/x.weights.Prefill && load.Blocks < maxKey/x.weights.Block &&
-			load.Requests < maxKey/max(1, x.weights.Request)
+		fits := prefill < maxPart/x.weights.Prefill && load.Blocks < maxPart/x.weights.Block &&
+			load.Requests < maxPart/max(1, x.weights.Request)
 		x.mark(&p.excessive, &x.excessive, !fits)
 		if fits {
 			keys = [dimensions]int64{
@@ -243,28 +260,33 @@ func (x *LoadIndex) update(s *Shard) {
 			}
 		}
 	}
-	number, at := p.at/groupSize, p.at%groupSize
+	if x.groups == nil {
+		for d, key := range keys {
+			set(&x.keys[d][p.at], key)
+		}
+		return
+	}
+	number := p.at / groupSize
 	g := &x.groups[number]
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for d := range keys {
-		word, least := &g.keys[d][at], &x.minima[d][number]
+	g.Lock()
+	defer g.Unlock()
+	for d, key := range keys {
+		word, least := &x.keys[d][p.at], &x.minima[d][number]
 		old := word.Load()
-		if old == keys[d] {
+		if old == key {
 			continue
 		}
-		word.Store(keys[d])
+		word.Store(key)
 		switch lowest := least.Load(); {
-		case keys[d] < lowest:
-			least.Store(keys[d])
+		case key < lowest:
+			least.Store(key)
 		case old == lowest:
 			lowest = hiddenKey
+			from := number * groupSize
 			for i := range groupSize {
-				lowest = min(lowest, g.keys[d][i].Load())
+				lowest = min(lowest, x.keys[d][from+i].Load())
 			}
-			if lowest != old {
-				least.Store(lowest)
-			}
+			set(least, lowest)
 		}
 	}
 }

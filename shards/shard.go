@@ -103,11 +103,13 @@ func (s *Shard) Prefixes() *Prefixes { return s.env.Prefixes() }
 func (s *Shard) PrefixIndexed() bool { return !s.env.NoPrefixIndex }
 
 // View returns the published load without taking the lock.
-func (s *Shard) View() View {
-	var v View
-	v.Version = s.published.read(&v.Load)
+func (s *Shard) View() (v View) {
+	s.Read(&v)
 	return v
 }
+
+// Read is View into a place of the caller's, for those who read many.
+func (s *Shard) Read(v *View) { v.Version = s.published.read(&v.Load) }
 
 // Version returns the change counter without taking the lock.
 func (s *Shard) Version() uint64 { return s.published.version.Load() }

@@ -11,6 +11,7 @@ import (
 
 // Slot is one rank in a table.
 type Slot struct {
+	Rank  lifecycle.RankID
 	Shard *Shard
 	// Worker is shared by the worker's slots; WorkerIndex is its place in the
 	// table.
@@ -26,15 +27,18 @@ type Slot struct {
 // concern them. A change makes a new table; ranks that stay keep their shard.
 type Table struct {
 	workers []*Worker // by id
-	first   []int     // first slot of each worker
+	ids     []uint64  // of the workers, ascending
+	first   []int     // first slot of each worker, and their number
 	slots   []Slot    // in worker/rank order
 
 	draining   map[uint64]struct{} // ids of workers in the table
 	overloaded map[uint64]struct{}
 	available  map[uint64]struct{} // nil means all
 
-	// What the flags of the slots come to.
-	eligible, eligibleOverloaded int
+	// What the flags of the slots come to: the places of the available ranks, and
+	// how many of these are overloaded.
+	places           []int32
+	placesOverloaded int
 }
 
 // NewTable returns a table without workers.
@@ -45,7 +49,7 @@ func (t *Table) Slots() []Slot { return t.slots }
 
 // Eligible returns how many ranks an unconstrained request may have, overload
 // aside, and how many of those are overloaded.
-func (t *Table) Eligible() (ranks, overloaded int) { return t.eligible, t.eligibleOverloaded }
+func (t *Table) Eligible() (ranks, overloaded int) { return len(t.places), t.placesOverloaded }
 
 // Workers returns the workers by id. They must not be changed.
 func (t *Table) Workers() []*Worker { return t.workers }
@@ -61,10 +65,15 @@ func (t *Table) Worker(id uint64) *Worker {
 // Slot returns the place of a rank in Slots, −1 if it does not exist.
 func (t *Table) Slot(rank lifecycle.RankID) int {
 	i, found := t.find(rank.Worker)
-	if !found || !t.workers[i].has(rank) {
+	if !found {
 		return -1
 	}
-	return t.first[i] + int(rank.Rank-t.workers[i].StartRank)
+	from, to := t.first[i], t.first[i+1]
+	start := t.slots[from].Rank.Rank
+	if rank.Rank < start || rank.Rank-start >= uint32(to-from) {
+		return -1
+	}
+	return from + int(rank.Rank-start)
 }
 
 // WorkerSlots returns the range of a worker's slots, empty if there is none of
@@ -74,13 +83,18 @@ func (t *Table) WorkerSlots(id uint64) (from, to int) {
 	if !found {
 		return 0, 0
 	}
-	return t.first[i], t.first[i] + int(t.workers[i].Ranks)
+	return t.first[i], t.first[i+1]
 }
 
 func (t *Table) find(id uint64) (int, bool) {
-	return slices.BinarySearchFunc(t.workers, id, func(w *Worker, id uint64) int {
-		return cmp.Compare(w.ID, id)
-	})
+	if len(t.ids) == 0 {
+		return 0, false
+	}
+	// Most pools number their workers one by one, and the place follows.
+	if at := id - t.ids[0]; at < uint64(len(t.ids)) && t.ids[at] == id {
+		return int(at), true
+	}
+	return slices.BinarySearch(t.ids, id)
 }
 
 // Shards yields the shard of every rank.
@@ -203,10 +217,11 @@ func (t *Table) rebuild(workers map[uint64]*Worker, newShard func(lifecycle.Rank
 	}
 	slices.SortFunc(next.workers, func(a, b *Worker) int { return cmp.Compare(a.ID, b.ID) })
 	for i, w := range next.workers {
+		next.ids = append(next.ids, w.ID)
 		next.first = append(next.first, len(next.slots))
 		for rank := range w.Ranks {
 			id := lifecycle.RankID{Worker: w.ID, Rank: w.StartRank + rank}
-			slot := Slot{Worker: w, WorkerIndex: i}
+			slot := Slot{Rank: id, Worker: w, WorkerIndex: i}
 			if at := t.Slot(id); at >= 0 {
 				slot.Shard = t.slots[at].Shard
 			} else {
@@ -221,9 +236,10 @@ func (t *Table) rebuild(workers map[uint64]*Worker, newShard func(lifecycle.Rank
 			next.draining[w.ID] = struct{}{}
 		}
 	}
+	next.first = append(next.first, len(next.slots))
 	var gone []*Shard
 	for i := range t.slots {
-		if next.Slot(t.slots[i].Shard.ID()) < 0 {
+		if next.Slot(t.slots[i].Rank) < 0 {
 			gone = append(gone, t.slots[i].Shard)
 		}
 	}
@@ -234,7 +250,7 @@ func (t *Table) rebuild(workers map[uint64]*Worker, newShard func(lifecycle.Rank
 // yet; its slots may be another table's.
 func (t *Table) flagged() *Table {
 	t.slots = slices.Clone(t.slots)
-	t.eligible, t.eligibleOverloaded = 0, 0
+	t.places, t.placesOverloaded = make([]int32, 0, len(t.slots)), 0
 	for i := range t.slots {
 		id := t.slots[i].Worker.ID
 		_, draining := t.draining[id]
@@ -243,9 +259,9 @@ func (t *Table) flagged() *Table {
 		t.slots[i].Available = !draining && (t.available == nil || listed)
 		t.slots[i].Overloaded = overloaded
 		if t.slots[i].Available {
-			t.eligible++
+			t.places = append(t.places, int32(i))
 			if overloaded {
-				t.eligibleOverloaded++
+				t.placesOverloaded++
 			}
 		}
 	}

@@ -81,12 +81,10 @@ func (p *published) read(load *lifecycle.Load) uint64 {
 	for {
 		version := p.version.Load()
 		s := &p.slots[version&1]
-		load.Prefill.Sum = s.sum.Load()
-		load.Prefill.Unmodelled = s.unmodelled.Load()
-		load.Prefill.AnchorTokens = s.anchorTokens.Load()
-		load.Prefill.HasAnchor = load.Prefill.AnchorTokens != 0
-		load.Prefill.AnchorDuration = time.Duration(s.anchorDuration.Load())
-		load.Prefill.AnchorSince = s.anchorSince.Load()
+		pre := &load.Prefill
+		pre.Sum, pre.AnchorTokens = s.sum.Load(), s.anchorTokens.Load()
+		pre.Unmodelled, pre.AnchorDuration = s.unmodelled.Load(), time.Duration(s.anchorDuration.Load())
+		pre.AnchorSince, pre.HasAnchor = s.anchorSince.Load(), pre.AnchorTokens != 0
 		load.Blocks = s.blocks.Load()
 		load.Requests = s.requests.Load()
 		perturb.Point()

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 )
 
 const (
@@ -65,8 +63,4 @@ func (w Worker) normalize() (Worker, error) {
 func (w *Worker) HasTaint(taint string) bool {
 	_, found := slices.BinarySearch(w.Taints, taint)
 	return found
-}
-
-func (w *Worker) has(rank lifecycle.RankID) bool {
-	return rank.Worker == w.ID && rank.Rank >= w.StartRank && rank.Rank-w.StartRank < w.Ranks
 }

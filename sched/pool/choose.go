@@ -51,10 +51,9 @@ func (l *Look) Choose(rnd selector.Rand) (Choice, *Failure) {
 		return Choice{}, l.noCandidate()
 	}
 	r := l.Request
-	l.input = selector.Input{
-		Params: r.Params, ISL: r.ISL, TrackPrefill: r.Tracked, Candidates: l.candidates,
-		LeastPrefill: l.least(), Rand: rnd, Scratch: l.input.Scratch,
-	}
+	in := &l.input
+	in.Params, in.ISL, in.TrackPrefill = r.Params, r.ISL, r.Tracked
+	in.Candidates, in.LeastPrefill, in.Rand = l.candidates, l.least(), rnd
 	if r.Constraints.Pinned {
 		return Choice{Forced: true}, nil
 	}
@@ -63,7 +62,13 @@ func (l *Look) Choose(rnd selector.Rand) (Choice, *Failure) {
 			return Choice{Candidate: at, Forced: true}, nil
 		}
 	}
-	pick, err := pickSafely(l.World.Selector, &l.input)
+	var pick selector.Pick
+	var err error
+	if l.World.builtin {
+		pick, err = l.World.Selector.Pick(in)
+	} else {
+		pick, err = pickSafely(l.World.Selector, in)
+	}
 	if err != nil {
 		return Choice{}, selectorFailure(err)
 	}
@@ -106,7 +111,7 @@ func pickSafely(s selector.Selector, in *selector.Input) (pick selector.Pick, er
 
 // BuiltinSelector reports whether the selector is one of the library's own,
 // which may be called under locks.
-func (l *Look) BuiltinSelector() bool { return selector.Builtin(l.World.Selector) }
+func (l *Look) BuiltinSelector() bool { return l.World.builtin }
 
 // StandsLocked reports whether a choice still stands, given the rank's load.
 // REQUIRES: the lock of the chosen rank.
@@ -196,11 +201,12 @@ type Placed struct {
 }
 
 // Placed describes a candidate as chosen.
-func (l *Look) Placed(candidate int) Placed {
+func (l *Look) Placed(candidate int) (p Placed) {
 	c := &l.candidates[candidate]
-	o := lifecycle.Overlap{Rank: c.Rank, Device: c.Device, Host: c.Host, Disk: c.Disk}
-	return Placed{
-		Rank: c.Rank, Endpoint: l.Slot(candidate).Worker.Endpoint,
-		Cached: l.Request.Cached(&o), Overlap: o, Potential: c.PotentialBlocks,
+	p.Rank, p.Endpoint, p.Potential = c.Rank, l.Slot(candidate).Worker.Endpoint, c.PotentialBlocks
+	p.Overlap.Rank, p.Overlap.Device, p.Overlap.Host, p.Overlap.Disk = c.Rank, c.Device, c.Host, c.Disk
+	if c.Device != 0 || c.Host != 0 || c.Disk != 0 {
+		p.Cached = l.Request.Cached(&p.Overlap)
 	}
+	return p
 }

@@ -180,9 +180,8 @@ func randomRequest(rnd *rand.Rand) *Request {
 			Rank: rank(rnd.Uint64N(7), rnd.Uint32N(4)), Device: float64(rnd.IntN(30)), Host: rnd.Float64() * 4, Disk: rnd.Float64(),
 		})
 	}
-	sorted, ok := SortOverlaps(overlaps, nil)
-	if ok {
-		r.Overlaps = sorted
+	if Distinct(overlaps, new([]lifecycle.RankID)) {
+		r.Overlaps = overlaps
 	}
 	if rnd.IntN(4) == 0 {
 		r.Constraints.Pinned, r.Constraints.Pin = true, rank(rnd.Uint64N(7), rnd.Uint32N(3))

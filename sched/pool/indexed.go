@@ -59,7 +59,7 @@ func (l *Look) takeIndexed(w *World, r *Request, class int, at Instant) bool {
 	}
 	slices.Sort(l.places)
 	places := slices.Compact(l.places)
-	l.places = l.places[:0]
+	l.expect(len(places))
 	slots := w.Table.Slots()
 	for _, place := range places {
 		l.see(place, &slots[place])
@@ -81,7 +81,7 @@ func (l *Look) takeIndexed(w *World, r *Request, class int, at Instant) bool {
 // dimension returns by which measure of load the selector chooses among ranks
 // without overlap; not ok if there is none.
 func (w *World) dimension(r *Request) (d shards.Dimension, ok bool) {
-	switch selector.LoadOf(w.Selector) {
+	switch w.load {
 	case selector.LoadCost:
 		p := &r.Params
 		return shards.ByCost, p.Temperature == 0 && p.CreditDecay == 0 && p.Ties == selector.TiesRandom &&
@@ -151,9 +151,10 @@ func (l *Look) place(s *shards.Shard) bool {
 // false if they are too many to be worth it.
 func (l *Look) placeConcerned() bool {
 	r, table := l.Request, l.World.Table
-	most := len(table.Slots()) / 4
-	for i := range r.Overlaps {
-		l.placeRank(table.Slot(r.Overlaps[i].Rank))
+	most := len(table.Slots()) / 2
+	l.findOverlaps()
+	for _, place := range l.overlaps {
+		l.placeRank(int(place))
 	}
 	if r.HasPrefer {
 		l.placeRank(table.Slot(r.Prefer))

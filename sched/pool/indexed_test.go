@@ -22,7 +22,7 @@ func TestIndexedLookAgreesWithTheScan(t *testing.T) {
 	}
 	for seed := range seeds {
 		rnd := rand.New(rand.NewPCG(seed, 5))
-		p := newIndexedPool(t, 100+rnd.IntN(200), rnd)
+		p := newIndexedPool(t, int(seed%2)*100+shards.IndexedFrom+rnd.IntN(60), rnd)
 		indexed, scan := &Look{Rand: rnd}, &Look{}
 		used := 0
 		for range looks {
@@ -146,7 +146,7 @@ func (p *indexedPool) step() {
 		p.change(func(t *shards.Table) (*shards.Table, []*shards.Shard) { return t.WithOverloaded(ids), nil })
 	case 1:
 		if p.rnd.IntN(10) == 0 {
-			p.setWorkers(100 + p.rnd.IntN(400))
+			p.setWorkers(len(p.world.Table.Slots())/100*100 + shards.IndexedFrom + p.rnd.IntN(60+len(p.world.Table.Slots())))
 		}
 	case 2:
 		p.world = func() *World {
@@ -222,7 +222,9 @@ func (p *indexedPool) request() *Request {
 				Device: float64(p.rnd.IntN(8)), Host: float64(p.rnd.IntN(3)),
 			})
 		}
-		r.Overlaps, _ = SortOverlaps(overlaps, nil)
+		if Distinct(overlaps, new([]lifecycle.RankID)) {
+			r.Overlaps = overlaps
+		}
 	}
 	if p.rnd.IntN(10) == 0 {
 		r.HasPrefer, r.Prefer = true, lifecycle.RankID{Worker: p.rnd.Uint64N(uint64(len(p.world.Table.Slots())))}

@@ -28,8 +28,13 @@ type Look struct {
 	// are overloaded, Busy those of the others that are busy for the class.
 	Eligible, Overloaded, Busy int
 
-	slots    []int32 // all eligible ranks, as places in the table
+	slots    []int32 // all eligible ranks, as places in the table; not to be changed
 	versions []uint64
+	scratch  []int32 // room for slots
+	// overlaps are the places in the table of the ranks with overlap, −1 for those
+	// that do not exist.
+	overlaps []int32
+	view     shards.View // the one last read
 	// What can be chosen: eligible and not overloaded.
 	places     []int32 // in the table, ascending
 	busy       []bool
@@ -58,9 +63,10 @@ func (l *Look) Reset() {
 		*l = Look{Rand: l.Rand}
 		return
 	}
-	l.World, l.Request, l.Instant, l.Own = nil, nil, Instant{}, Request{Scratch: l.Own.Scratch[:0]}
+	l.World, l.Request, l.Instant = nil, nil, Instant{}
+	l.Own.letGo()
 	clear(l.levels[:cap(l.levels)])
-	l.input.Candidates, l.input.Rand = nil, nil
+	l.input.Candidates, l.input.Rand, l.slots = nil, nil, nil
 }
 
 // Take looks at the ranks, by way of the load index where that can tell. The
@@ -76,44 +82,56 @@ func (l *Look) Take(w *World, r *Request, class int, at Instant) {
 func (l *Look) TakeAll(w *World, r *Request, class int, at Instant) {
 	l.indexed, l.common = false, 0
 	l.World, l.Request, l.Class, l.Instant = w, r, class, at
-	l.slots = w.Table.AppendEligible(l.slots[:0], &r.Constraints)
+	l.findOverlaps()
+	l.slots = w.Table.EligiblePlaces(&r.Constraints, &l.scratch)
 	l.Eligible, l.Overloaded, l.Busy = len(l.slots), 0, 0
-	l.versions, l.places, l.busy, l.candidates = l.versions[:0], l.places[:0], l.busy[:0], l.candidates[:0]
+	l.versions = slices.Grow(l.versions[:0], len(l.slots))[:len(l.slots)]
+	l.expect(len(l.slots))
 	slots := w.Table.Slots()
-	for _, place := range l.slots {
+	for i, place := range l.slots {
 		slot := &slots[place]
 		if slot.Overloaded {
 			l.Overloaded++
-			l.versions = append(l.versions, slot.Shard.Version())
+			l.versions[i] = slot.Shard.Version()
 			continue
 		}
-		l.versions = append(l.versions, l.see(place, slot))
+		l.versions[i] = l.see(place, slot)
 	}
 	l.fillOverlaps()
 	l.fillDepths(slots)
 }
 
-// see adds a rank to the candidates and returns its version.
+// expect makes room for so many candidates, of which there are none yet.
+func (l *Look) expect(n int) {
+	l.places = slices.Grow(l.places[:0], n)
+	l.busy = slices.Grow(l.busy[:0], n)
+	l.candidates = slices.Grow(l.candidates[:0], n)
+}
+
+// see adds a rank to the candidates and returns its version. REQUIRES: room.
 func (l *Look) see(place int32, slot *shards.Slot) uint64 {
-	r := l.Request
-	view := slot.Shard.View()
-	active := l.Instant.Active(&view.Prefill)
+	n := len(l.candidates)
+	l.places, l.busy, l.candidates = l.places[:n+1], l.busy[:n+1], l.candidates[:n+1]
+	view := &l.view
+	slot.Shard.Read(view)
+	active := view.Prefill.Sum
+	if view.Prefill.HasAnchor {
+		active = l.Instant.Active(&view.Prefill)
+	}
 	busy := l.Class >= 0 && active > l.World.BusyAbove(l.Class, slot)
 	if busy {
 		l.Busy++
 	}
-	l.places = append(l.places, place)
-	l.busy = append(l.busy, busy)
-	l.candidates = append(l.candidates, selector.Candidate{
-		Rank:            slot.Shard.ID(),
-		ActivePrefill:   active,
-		ActiveBlocks:    view.Blocks,
-		Requests:        view.Requests,
-		PotentialBlocks: view.Blocks + int64(len(r.Blocks)),
-		Version:         view.Version,
-	})
-	if len(r.Taints) > 0 {
-		l.candidates[len(l.candidates)-1].TaintWeight = r.taintWeight(slot.Worker)
+	l.places[n], l.busy[n] = place, busy
+	// Written in place: there are many of them, and they are large.
+	c := &l.candidates[n]
+	c.Rank = slot.Rank
+	c.ActivePrefill, c.ActiveBlocks, c.Requests = active, view.Blocks, view.Requests
+	c.PotentialBlocks = view.Blocks + int64(len(l.Request.Blocks))
+	c.Device, c.Host, c.Disk, c.TaintWeight = 0, 0, 0, 0
+	c.Version = view.Version
+	if len(l.Request.Taints) > 0 {
+		c.TaintWeight = l.Request.taintWeight(slot.Worker)
 	}
 	return view.Version
 }
@@ -204,8 +222,16 @@ func (l *Look) Fresh(candidate int, load *lifecycle.Load, livePrefix int) select
 }
 
 func (l *Look) indexOf(place int) int {
-	if len(l.places) == len(l.World.Table.Slots()) {
+	switch n := len(l.places); {
+	case n == len(l.World.Table.Slots()):
 		return place
+	case n <= few:
+		for i, p := range l.places {
+			if p == int32(place) {
+				return i
+			}
+		}
+		return -1
 	}
 	at, found := slices.BinarySearch(l.places, int32(place))
 	if !found {
@@ -214,15 +240,21 @@ func (l *Look) indexOf(place int) int {
 	return at
 }
 
-func (l *Look) fillOverlaps() {
+// findOverlaps looks up where the ranks with overlap stand.
+func (l *Look) findOverlaps() {
+	l.overlaps = l.overlaps[:0]
 	for i := range l.Request.Overlaps {
-		o := &l.Request.Overlaps[i]
-		place := l.World.Table.Slot(o.Rank)
+		l.overlaps = append(l.overlaps, int32(l.World.Table.Slot(l.Request.Overlaps[i].Rank)))
+	}
+}
+
+func (l *Look) fillOverlaps() {
+	for i, place := range l.overlaps {
 		if place < 0 {
 			continue
 		}
-		if at := l.indexOf(place); at >= 0 {
-			c := &l.candidates[at]
+		if at := l.indexOf(int(place)); at >= 0 {
+			c, o := &l.candidates[at], &l.Request.Overlaps[i]
 			c.Device, c.Host, c.Disk = o.Device, o.Host, o.Disk
 		}
 	}
@@ -305,7 +337,7 @@ func (l *Look) Gate(w *World, r *Request, class int, at Instant, exact bool) que
 		}
 	}
 	l.indexed = false
-	l.slots = w.Table.AppendEligible(l.slots[:0], &r.Constraints)
+	l.slots = w.Table.EligiblePlaces(&r.Constraints, &l.scratch)
 	gate := l.gate()
 	for tries := 0; exact && gate.MustWait && !l.Unmoved(); tries++ {
 		if tries == exactTries {
@@ -358,7 +390,7 @@ func (l *Look) gate() queue.Gate {
 // LockEligible takes the locks of all eligible ranks, overloaded ones included.
 // The order of the table is the lock order.
 func (l *Look) LockEligible() {
-	l.slots = l.World.Table.AppendEligible(l.slots[:0], &l.Request.Constraints)
+	l.slots = l.World.Table.EligiblePlaces(&l.Request.Constraints, &l.scratch)
 	slots := l.World.Table.Slots()
 	for _, place := range l.slots {
 		slots[place].Shard.Lock()

@@ -14,7 +14,7 @@ import (
 type Request struct {
 	ISL    int64
 	Blocks []uint64
-	// Overlaps are in rank order, each rank once.
+	// Overlaps list each rank once.
 	Overlaps    []lifecycle.Overlap
 	Constraints shards.Constraints
 	// Prefer is chosen if it is eligible and HasPrefer is set.
@@ -30,8 +30,14 @@ type Request struct {
 	Expected time.Duration
 	// ExpectedOSL is the expected output length in tokens, 0 for unknown.
 	ExpectedOSL int64
-	// Scratch is room for sorting the overlaps; who uses the request again keeps it.
-	Scratch []lifecycle.Overlap
+	// Scratch is room for Distinct; who uses the request again keeps it.
+	Scratch []lifecycle.RankID
+}
+
+// letGo forgets what belongs to the caller, and keeps the scratch.
+func (r *Request) letGo() {
+	r.Blocks, r.Overlaps, r.Taints = nil, nil, nil
+	r.Constraints = shards.Constraints{}
 }
 
 // TaintWeight draws a request towards workers that have the taint, or away.
@@ -40,29 +46,9 @@ type TaintWeight struct {
 	Weight float64
 }
 
-// Overlap returns what a rank holds of the prompt.
-func (r *Request) Overlap(rank lifecycle.RankID) lifecycle.Overlap {
-	at, found := slices.BinarySearchFunc(r.Overlaps, rank, func(o lifecycle.Overlap, rank lifecycle.RankID) int {
-		return o.Rank.Compare(rank)
-	})
-	if !found {
-		return lifecycle.Overlap{Rank: rank}
-	}
-	return r.Overlaps[at]
-}
-
 // Cached returns the prompt tokens expected in the cache of a rank that holds o.
 func (r *Request) Cached(o *lifecycle.Overlap) int64 {
 	return r.Params.Tiers.CachedTokens(o.Device, o.Host, o.Disk, r.Params.BlockSize, r.ISL)
-}
-
-// CachedOn returns the prompt tokens expected in a rank's cache.
-func (r *Request) CachedOn(rank lifecycle.RankID) int64 {
-	if len(r.Overlaps) == 0 {
-		return 0
-	}
-	o := r.Overlap(rank)
-	return r.Cached(&o)
 }
 
 // BestCached returns the most prompt tokens that any eligible rank has cached,
@@ -92,20 +78,34 @@ func (r *Request) taintWeight(w *shards.Worker) float64 {
 	return sum
 }
 
-// SortOverlaps returns the overlaps in rank order: the slice itself if it is so
-// already, else a copy in scratch. It is not ok if a rank stands there twice.
-func SortOverlaps(overlaps, scratch []lifecycle.Overlap) (sorted []lifecycle.Overlap, ok bool) {
-	byRank := func(a, b lifecycle.Overlap) int { return a.Rank.Compare(b.Rank) }
-	if !slices.IsSortedFunc(overlaps, byRank) {
-		overlaps = append(scratch[:0], overlaps...)
-		slices.SortFunc(overlaps, byRank)
-	}
-	for i := 1; i < len(overlaps); i++ {
-		if overlaps[i-1].Rank == overlaps[i].Rank {
-			return nil, false
+// few overlaps are compared pair by pair, which is faster than sorting them.
+const few = 12
+
+// Distinct reports whether the overlaps list each rank once. Many in no order are
+// sorted in scratch, which may grow.
+func Distinct(overlaps []lifecycle.Overlap, scratch *[]lifecycle.RankID) bool {
+	if len(overlaps) <= few {
+		for i := 1; i < len(overlaps); i++ {
+			for j := range i {
+				if overlaps[i].Rank == overlaps[j].Rank {
+					return false
+				}
+			}
 		}
+		return true
 	}
-	return overlaps, true
+	ascending := true
+	ranks := (*scratch)[:0]
+	for i := range overlaps {
+		ranks = append(ranks, overlaps[i].Rank)
+		ascending = ascending && (i == 0 || ranks[i-1].Compare(ranks[i]) < 0)
+	}
+	*scratch = ranks
+	if ascending {
+		return true
+	}
+	slices.SortFunc(ranks, lifecycle.RankID.Compare)
+	return len(slices.Compact(ranks)) == len(overlaps)
 }
 
 // SortTaints returns the preferred taints by name, so that their weights are

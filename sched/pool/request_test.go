@@ -10,34 +10,31 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
-func TestSortOverlaps(t *testing.T) {
+func TestDistinct(t *testing.T) {
 	t.Parallel()
-	over := func(ids ...lifecycle.RankID) (list []lifecycle.Overlap) {
-		for i, id := range ids {
-			list = append(list, lifecycle.Overlap{Rank: id, Device: float64(i)})
+	for n := range 40 {
+		rnd := rand.New(rand.NewPCG(uint64(n), 7))
+		list := make([]lifecycle.Overlap, n)
+		for i := range list {
+			list[i].Rank = rank(uint64(i/3), uint32(i%3))
 		}
-		return list
-	}
-	if got, ok := SortOverlaps(nil, nil); !ok || got != nil {
-		t.Fatalf("%v, %t", got, ok)
-	}
-	sorted := over(rank(1, 0), rank(1, 1), rank(2, 0))
-	if got, ok := SortOverlaps(sorted, nil); !ok || &got[0] != &sorted[0] {
-		t.Fatal("what is in order was copied or refused")
-	}
-	given := over(rank(2, 0), rank(1, 5), rank(1, 2))
-	got, ok := SortOverlaps(given, nil)
-	if !ok || got[0].Rank != rank(1, 2) || got[1].Rank != rank(1, 5) || got[2].Rank != rank(2, 0) || got[0].Device != 2 {
-		t.Fatalf("%v, %t", got, ok)
-	}
-	if given[0].Rank != rank(2, 0) {
-		t.Fatal("the caller's slice was sorted")
-	}
-	for _, twice := range [][]lifecycle.Overlap{
-		over(rank(1, 0), rank(1, 0)), over(rank(1, 0), rank(2, 0), rank(1, 0)),
-	} {
-		if got, ok := SortOverlaps(twice, nil); ok || got != nil {
-			t.Fatalf("%v, %t", got, ok)
+		var scratch []lifecycle.RankID
+		for range 2 {
+			if given := slices.Clone(list); !Distinct(list, &scratch) || !slices.Equal(list, given) {
+				t.Fatalf("%d different ranks: not distinct, or changed", n)
+			}
+			if n > 1 {
+				twice := slices.Clone(list)
+				to, from := rnd.IntN(n), rnd.IntN(n-1)
+				if from >= to {
+					from++
+				}
+				twice[to] = twice[from]
+				if Distinct(twice, &scratch) {
+					t.Fatalf("%d of %d stands twice, and is not seen", from, n)
+				}
+			}
+			rnd.Shuffle(n, func(i, j int) { list[i], list[j] = list[j], list[i] })
 		}
 	}
 }
@@ -75,9 +72,6 @@ func TestBestCachedAgainstEachRank(t *testing.T) {
 		best := int64(0)
 		for _, slot := range f.eligible(r) {
 			id := slot.Shard.ID()
-			if r.Overlap(id) != overlapOf(r, id) || r.CachedOn(id) != cachedOf(r, id) {
-				t.Fatalf("seed %d: %v has %+v, %d cached", seed, id, r.Overlap(id), r.CachedOn(id))
-			}
 			best = max(best, cachedOf(r, id))
 		}
 		if got := r.BestCached(f.world.Table); got != best {

@@ -93,7 +93,7 @@ func shardsTable() []Mutation {
 			Name:      "let a group's minimum stay when its holder rises",
 			Breaks:    "the index names a rank that is not the least",
 			Invariant: "4",
-			Edits:     edit(loadsFile, "			if lowest != old {\n				least.Store(lowest)\n			}\n", ""),
+			Edits:     edit(loadsFile, "			set(least, lowest)\n", ""),
 			Test:      poolTest("TestIndexedLookAgreesWithTheScan"),
 		},
 		{
