@@ -248,7 +248,8 @@ func (x *LoadIndex) update(s *Shard) {
 	if p.hidden {
 		x.mark(&p.excessive, &x.excessive, false)
 	} else {
-		prefill := load.Prefill.Sum
+		// Whatever the time: if it mattered, the index would not be used.
+		prefill := load.Prefill.Active(load.Prefill.AnchorSince)
 		fits := prefill < maxPart/x.weights.Prefill && load.Blocks < maxPart/x.weights.Block &&
 			load.Requests < maxPart/max(1, x.weights.Request)
 		x.mark(&p.excessive, &x.excessive, !fits)

@@ -169,6 +169,9 @@ func (p *indexedPool) step() {
 	default:
 		s := slots[p.rnd.IntN(len(slots))].Shard
 		b := &lifecycle.Booking{Tokens: p.rnd.Int64N(60), Tracked: true, Expected: lifecycle.NoDuration}
+		if p.rnd.IntN(4) == 0 {
+			b.Expected = 0 // done at once, so it never decays
+		}
 		s.Lock()
 		s.BookLocked(b, p.blocks())
 		s.Unlock()
