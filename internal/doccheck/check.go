@@ -36,6 +36,11 @@ func (s *Source) CheckPage(file, text string) []string {
 	for _, t := range c.page.Spans {
 		c.span(t)
 	}
+	for _, t := range c.page.Tests {
+		if !c.names[t.Text] && !c.scripts[t.Text] {
+			c.fault(t.Line, "%s: there is no such test or script", t.Text)
+		}
+	}
 	return c.faults
 }
 

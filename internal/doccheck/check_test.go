@@ -42,10 +42,11 @@ var commands = []string{"replay"}
 func TestCheckPage(t *testing.T) {
 	t.Parallel()
 	source, err := doccheck.ReadSource(fstest.MapFS{
-		"bench/main.go":   {Data: []byte(program)},
-		"docs/OTHER.md":   {Data: []byte("# A heading, with `code`\n\n## Twice\n\n## Twice\n")},
-		"docs/p.svg":      {},
-		"bench/data.yaml": {Data: []byte("some_key: 1")},
+		"bench/main.go":         {Data: []byte(program)},
+		"docs/OTHER.md":         {Data: []byte("# A heading, with `code`\n\n## Twice\n\n## Twice\n")},
+		"docs/p.svg":            {},
+		"s/failure_01_here.txt": {},
+		"bench/data.yaml":       {Data: []byte("some_key: 1")},
 	})
 	require.NoError(t, err)
 	code := func(language string, lines ...string) string {
@@ -78,6 +79,9 @@ func TestCheckPage(t *testing.T) {
 		{"unknown command", "`go run ./bench dance`", "knows no command dance"},
 		{"unknown package", "`go test ./gone/...`", "there is no ./gone/..."},
 		{"names", "`Gate.Open` `Gate.Width` `main.Gate` `ExampleGate` `some_key` `main.go` `docs/OTHER.md` `Fine.Print`", ""},
+		{"tests", "see ExampleGate, and failure_01_here", ""},
+		{"unknown test", "| x | TestNothing (bench) |", "x/P.md:1: TestNothing: there is no such test or script"},
+		{"unknown script", "failure_02_gone", "there is no such test or script"},
 		{"unknown method", "`Gate.Shut()`", "Gate has no such member"},
 		{"unknown name", "`main.Door`", "main has no such member"},
 		{"unknown camel", "`NoSuchThing`", "no Go file has this name"},

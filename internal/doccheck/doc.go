@@ -7,6 +7,7 @@
 //   - Relative links lead to files that exist, and their anchors to headings.
 //   - Commands (go run, go test) name packages that exist and flags that they
 //     define.
+//   - Names of tests, wherever they stand, are those of tests.
 //   - Names in code spans exist: files, exported identifiers, keys of files and
 //     names of metrics.
 //

@@ -11,6 +11,7 @@ type Page struct {
 	Blocks   []Block
 	Spans    []Text // `code`
 	Links    []Text // targets of links and images
+	Tests    []Text // names of tests and of scripts of failures, wherever they stand
 	Headings map[string]bool
 }
 
@@ -30,6 +31,7 @@ type Block struct {
 var (
 	spanPattern = regexp.MustCompile("`([^`]+)`")
 	linkPattern = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	testPattern = regexp.MustCompile(`\b(?:(?:Test|Example|Fuzz)[A-Z]\w*|failure_\d\d\w+)`)
 	htmlPattern = regexp.MustCompile(`(?:src|srcset|href)="([^"]+)"`)
 )
 
@@ -62,6 +64,9 @@ func ReadPage(text string) *Page {
 			anchor := anchorOf(heading)
 			p.Headings[numbered(anchor, seen[anchor])] = true
 			seen[anchor]++
+		}
+		for _, m := range testPattern.FindAllString(line, -1) {
+			p.Tests = append(p.Tests, Text{n, m})
 		}
 		for _, m := range spanPattern.FindAllStringSubmatch(line, -1) {
 			p.Spans = append(p.Spans, Text{n, m[1]})

@@ -20,6 +20,8 @@ type Source struct {
 	names map[string]bool
 	types map[string]bool // exported types
 	packs map[string]bool // package names
+	// scripts are the names of text files, without their ending.
+	scripts map[string]bool
 	// flags and literals are the flags and the other strings of each directory.
 	flags, literals map[string]map[string]bool
 	text            strings.Builder // all that is not Markdown
@@ -30,7 +32,8 @@ type Source struct {
 func ReadSource(tree fs.FS) (*Source, error) {
 	s := &Source{
 		tree: tree, code: map[string]string{}, names: map[string]bool{}, types: map[string]bool{}, packs: map[string]bool{},
-		flags: map[string]map[string]bool{}, literals: map[string]map[string]bool{},
+		scripts: map[string]bool{},
+		flags:   map[string]map[string]bool{}, literals: map[string]map[string]bool{},
 	}
 	err := fs.WalkDir(tree, ".", func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -49,6 +52,9 @@ func ReadSource(tree fs.FS) (*Source, error) {
 		case ".go", ".yaml", ".yml", ".json", ".txt", ".tmpl", ".mod", "":
 		default:
 			return nil
+		}
+		if name, ok := strings.CutSuffix(path.Base(file), ".txt"); ok {
+			s.scripts[name] = true
 		}
 		text, err := fs.ReadFile(tree, file)
 		if err != nil {
