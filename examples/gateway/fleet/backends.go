@@ -1,0 +1,96 @@
+package fleet
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/seed-3c5df8a4/turnstile/sched"
+)
+
+// Backend is one inference engine.
+type Backend struct {
+	// URL is its address, to which /v1/… is appended. It is what the backend is
+	// known by: a backend whose URL stays keeps its load.
+	URL string `yaml:"url"`
+	// Models are the models it serves. Either all backends list theirs or none
+	// does; then each is taken to serve all.
+	Models []string `yaml:"models"`
+	// Ranks is the number of data-parallel ranks, default 1. With more than one,
+	// the rank is told to the engine by the header X-Data-Parallel-Rank.
+	Ranks uint32 `yaml:"ranks"`
+	// MaxBatchedTokens and KVBlocks are those of sched.Worker, in tokens and
+	// blocks; 0 means the default and unknown.
+	MaxBatchedTokens int64 `yaml:"max_batched_tokens"`
+	KVBlocks         int64 `yaml:"kv_blocks"`
+}
+
+// Parse reads a backends file:
+//
+//	backends:
+//	  - url: http://gpu-1:8000
+//	  - {url: http://gpu-2:8000, ranks: 2, max_batched_tokens: 8192, models: [llama]}
+//
+// Unknown keys are refused. The error holds all faults that Check finds.
+func Parse(text []byte) ([]Backend, error) {
+	var file struct {
+		Backends []Backend `yaml:"backends"`
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("backends file: %w", err)
+	}
+	return file.Backends, Check(file.Backends)
+}
+
+// Check says what is wrong with a list of backends.
+func Check(backends []Backend) error {
+	var faults []error
+	if len(backends) == 0 {
+		faults = append(faults, errors.New("backends: must name at least one"))
+	}
+	seen := make(map[string]bool)
+	listing := 0
+	for i, b := range backends {
+		u, err := url.Parse(b.URL)
+		switch {
+		case err != nil:
+			faults = append(faults, fmt.Errorf("backends[%d].url: %w", i, err))
+		case u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.RawQuery != "", u.Fragment != "", u.User != nil:
+			faults = append(faults, fmt.Errorf("backends[%d].url %q: must be like http://host:port", i, b.URL))
+		case seen[key(b.URL)]:
+			faults = append(faults, fmt.Errorf("backends[%d].url %q: is named twice", i, b.URL))
+		}
+		seen[key(b.URL)] = true
+		if len(b.Models) > 0 {
+			listing++
+		}
+	}
+	if listing != 0 && listing != len(backends) {
+		faults = append(faults, fmt.Errorf("backends: %d of %d list their models: all must or none", listing, len(backends)))
+	}
+	return errors.Join(faults...)
+}
+
+// key is what a backend is known by.
+func key(address string) string { return strings.TrimRight(address, "/") }
+
+// ModelTaint is the taint of the workers that serve a model.
+func ModelTaint(model string) string { return "model:" + model }
+
+func (b *Backend) worker(id uint64) sched.Worker {
+	w := sched.Worker{
+		ID: id, Ranks: max(1, b.Ranks), MaxBatchedTokens: b.MaxBatchedTokens, TotalKVBlocks: b.KVBlocks,
+		Endpoint: key(b.URL),
+	}
+	for _, model := range b.Models {
+		w.Taints = append(w.Taints, ModelTaint(model))
+	}
+	return w
+}

@@ -1,0 +1,129 @@
+// Command gateway is an OpenAI-compatible reverse proxy that spreads requests over
+// inference engines with Turnstile: an example to read, and to start from.
+//
+//	go run ./examples/gateway -demo                                  # three simulated engines inside
+//	gateway -backend http://gpu-1:8000 -backend http://gpu-2:8000    # in front of real ones
+//	gateway -backends backends.yaml -policy policy.yaml              # files, taken up when they change
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/seed-3c5df8a4/turnstile/examples/gateway/fleet"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "gateway:", err)
+		os.Exit(1)
+	}
+}
+
+// options are what the flags say.
+type options struct {
+	listen       string
+	backends     []fleet.Backend
+	backendsFile string
+	policyFile   string
+	model        string
+	blockSize    int64
+	cacheBlocks  int
+	prefillRate  float64
+	timeout      time.Duration
+	drain        time.Duration
+	maxBody      int64
+	tries        int
+	health       fleet.Config
+	reload       time.Duration
+	demo         bool
+	verbose      bool
+}
+
+func parse(args []string, usage io.Writer) (*options, error) {
+	o := &options{}
+	f := flag.NewFlagSet("gateway", flag.ContinueOnError)
+	f.SetOutput(usage)
+	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address to serve on")
+	f.Func("backend", "`URL` of an inference engine; may be repeated", func(url string) error {
+		o.backends = append(o.backends, fleet.Backend{URL: url})
+		return nil
+	})
+	f.StringVar(&o.backendsFile, "backends", "", "YAML `file` of inference engines, taken up when it changes")
+	f.StringVar(&o.policyFile, "policy", "", "policy `file`, taken up when it changes; without one nobody waits")
+	f.StringVar(&o.model, "model", "", "`name` of the model whose profile is taken from the policy file")
+	f.Int64Var(&o.blockSize, "block-size", 16, "`tokens` in a KV block of the engines")
+	f.IntVar(&o.cacheBlocks, "cache-blocks", 65536, "prompt `blocks` remembered for each rank")
+	f.Float64Var(&o.prefillRate, "prefill-rate", 0,
+		"prompt `tokens` that a rank computes in a second: lets the load of a prompt fade where no first token shows that it is computed; 0: unknown")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "longest time for a whole request")
+	f.DurationVar(&o.drain, "drain", 30*time.Second, "longest time to finish requests when told to stop")
+	f.Int64Var(&o.maxBody, "max-body", 32<<20, "largest request body, in `bytes`")
+	f.IntVar(&o.tries, "tries", 3, "workers tried for a request")
+	f.StringVar(&o.health.HealthPath, "health-path", "/health", "`path` by which the health of backends is checked")
+	f.DurationVar(&o.health.Interval, "health-interval", 5*time.Second, "time between health checks")
+	f.IntVar(&o.health.Failures, "health-failures", 3, "failed checks in a row after which a backend gets nothing new")
+	f.DurationVar(&o.reload, "reload", 2*time.Second, "how often the files are looked at")
+	f.BoolVar(&o.demo, "demo", false, "start three simulated engines as backends")
+	f.BoolVar(&o.verbose, "v", false, "log every request")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	sources := 0
+	for _, given := range []bool{len(o.backends) > 0, o.backendsFile != "", o.demo} {
+		if given {
+			sources++
+		}
+	}
+	switch {
+	case f.NArg() > 0:
+		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	case sources != 1:
+		return nil, errors.New("exactly one of -backend, -backends and -demo must be given")
+	case o.timeout <= 0, o.drain <= 0, o.health.Interval <= 0, o.reload <= 0:
+		return nil, errors.New("-timeout, -drain, -health-interval and -reload must be greater than 0")
+	case o.maxBody <= 0, o.tries <= 0, o.health.Failures <= 0, o.cacheBlocks <= 0:
+		return nil, errors.New("-max-body, -tries, -health-failures and -cache-blocks must be greater than 0")
+	case o.prefillRate < 0:
+		return nil, errors.New("-prefill-rate must not be negative")
+	}
+	return o, nil
+}
+
+// run serves until ctx ends, and then until what was begun is finished.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	o, err := parse(args, stderr)
+	if err != nil {
+		return err
+	}
+	level := slog.LevelWarn
+	if o.verbose {
+		level = slog.LevelInfo
+	}
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	if o.demo {
+		stop, err := o.startDemo(stdout)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	g, err := newGateway(o, log)
+	if err != nil {
+		return err
+	}
+	return g.serve(ctx, stdout)
+}

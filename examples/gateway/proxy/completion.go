@@ -1,0 +1,156 @@
+package proxy
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/seed-3c5df8a4/turnstile/examples/gateway/fleet"
+	"github.com/seed-3c5df8a4/turnstile/examples/gateway/prompt"
+	"github.com/seed-3c5df8a4/turnstile/sched"
+)
+
+// exchange is one request and what becomes of it. Its fields belong to the
+// goroutine that serves the request; the workers are tried one after the other.
+type exchange struct {
+	p      *Proxy
+	w      http.ResponseWriter
+	r      *http.Request
+	id     string // the client's or ours, for logs on both sides
+	body   []byte
+	prompt *prompt.Request
+	class  string
+
+	came    time.Time
+	booked  time.Time // zero until a booking was made
+	first   time.Time // zero until the first token came
+	tries   int
+	rank    sched.RankID
+	cached  int64
+	tokens  int64
+	status  int   // what the client was told, or statusClientGone
+	problem error // why the answer was not what was asked for
+}
+
+// completion returns the handler of one kind of completion.
+func (p *Proxy) completion(read func([]byte) (*prompt.Request, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		x := &exchange{p: p, w: w, r: r, came: time.Now(), id: r.Header.Get("X-Request-Id")}
+		if x.id == "" {
+			x.id = rand.Text()
+		}
+		defer x.log() // also when an answer breaks off, which is a panic
+		if r.Method != http.MethodPost {
+			w.Header().Set("Allow", http.MethodPost)
+			x.refuse(&refusal{status: http.StatusMethodNotAllowed, kind: kindRequest, code: "method_not_allowed",
+				message: "method " + r.Method + ": must be POST"})
+			return
+		}
+		if err := x.serve(read); err != nil {
+			x.problem = err
+			x.refuse(refusalFor(err))
+		}
+	}
+}
+
+func (x *exchange) refuse(f *refusal) {
+	x.status = f.status
+	if f.status == statusClientGone {
+		return
+	}
+	x.w.Header().Set("X-Request-Id", x.id)
+	if x.tries > 0 {
+		x.w.Header().Set(HeaderTries, strconv.Itoa(x.tries))
+	}
+	if x.p.closing.Load() {
+		x.w.Header().Set("Connection", "close") // the next request is better off elsewhere
+	}
+	refuse(x.w, f)
+}
+
+// serve returns an error if nothing was answered yet.
+func (x *exchange) serve(read func([]byte) (*prompt.Request, error)) error {
+	request := &sched.Request{ID: rand.Text()} // our own: clients repeat theirs when they try again
+	timeout, err := steer(x.r.Header, request, x.came)
+	if err != nil {
+		return err
+	}
+	if timeout == 0 || timeout > x.p.Timeout {
+		timeout = x.p.Timeout
+	}
+	x.class = request.Class
+	if x.body, err = x.readBody(); err != nil {
+		return err
+	}
+	if x.prompt, err = read(x.body); err != nil {
+		return err
+	}
+	if models := x.p.Fleet.Models(); len(models) > 0 && x.prompt.Model != "" {
+		if !contains(models, x.prompt.Model) {
+			x.refuse(unknownModel(x.prompt.Model))
+			return nil
+		}
+		request.RequiredTaints = []string{fleet.ModelTaint(x.prompt.Model)}
+	}
+	request.ISL = x.prompt.Tokens
+	request.ExpectedOSL = x.prompt.MaxTokens
+	request.Blocks = x.prompt.Blocks
+	request.Overlaps = x.p.Cache.Overlaps(x.prompt.Blocks)
+
+	ctx, cancel := context.WithDeadline(x.r.Context(), x.came.Add(timeout))
+	defer cancel()
+	return x.p.Scheduler.Do(ctx, request, x.try)
+}
+
+// readBody reads the whole body before anything is booked, so that a slow client
+// holds nothing.
+func (x *exchange) readBody() ([]byte, error) {
+	control := http.NewResponseController(x.w)
+	_ = control.SetReadDeadline(x.came.Add(x.p.BodyTimeout)) // refused by recorders in tests only
+	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, x.p.MaxBody))
+	_ = control.SetReadDeadline(time.Time{})
+	var large *http.MaxBytesError
+	switch {
+	case err == nil, errors.As(err, &large):
+		return body, err
+	case x.r.Context().Err() != nil:
+		return nil, context.Canceled
+	default:
+		return nil, &prompt.FieldError{Rule: "the body could not be read: " + err.Error()}
+	}
+}
+
+// log tells of the request in one line.
+func (x *exchange) log() {
+	level, attrs := slog.LevelInfo, []slog.Attr{
+		slog.String("id", x.id), slog.Int("status", x.status), slog.Duration("took", time.Since(x.came)),
+	}
+	if x.prompt != nil {
+		attrs = append(attrs, slog.Int64("prompt_tokens", x.prompt.Tokens))
+	}
+	if x.class != "" {
+		attrs = append(attrs, slog.String("class", x.class))
+	}
+	if x.tries > 0 {
+		attrs = append(attrs, slog.String("worker", x.rank.String()), slog.Int("tries", x.tries),
+			slog.Int64("cached_tokens", x.cached), slog.Duration("waited", x.booked.Sub(x.came)))
+	}
+	if !x.first.IsZero() {
+		attrs = append(attrs, slog.Duration("first_token", x.first.Sub(x.came)), slog.Int64("events", x.tokens))
+	}
+	if x.problem == nil && x.r.Context().Err() != nil {
+		attrs = append(attrs, slog.String("problem", "the client went away"))
+	}
+	if x.problem != nil {
+		attrs = append(attrs, slog.Any("problem", x.problem))
+	}
+	if x.status == 0 || x.status >= http.StatusInternalServerError || x.problem != nil && x.status/100 == 2 {
+		level = slog.LevelWarn
+	}
+	x.p.Log.LogAttrs(context.WithoutCancel(x.r.Context()), level, x.r.URL.Path, attrs...)
+}

@@ -1,0 +1,149 @@
+// Package proxy is the HTTP side of the gateway: it takes OpenAI-style requests,
+// has the scheduler say when and where each may run, and passes it on.
+//
+//	read body ─ Do: wait for the turn, book ─ forward ─ first token: PrefillDone ─ a block of tokens: AddOutputBlock ─ end: Release
+//	                 ▲                            │ failed before the first byte
+//	                 └────────────────────────────┘ without the workers already tried
+//
+// The forwarding itself is httputil.ReverseProxy's: hop-by-hop headers, flushing of
+// event streams and the many small rules of HTTP are there. Each try gets one of
+// its own, as that is only a struct, and its hooks can then be methods of the try.
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-3c5df8a4/turnstile/examples/gateway/fleet"
+	"github.com/seed-3c5df8a4/turnstile/examples/gateway/prompt"
+	"github.com/seed-3c5df8a4/turnstile/sched"
+)
+
+// The request headers that steer the scheduling. They are not passed on.
+const (
+	// HeaderClass names the policy class or family.
+	HeaderClass = "X-Turnstile-Class"
+	// HeaderPriority is a whole number; higher goes first within the class.
+	HeaderPriority = "X-Turnstile-Priority"
+	// HeaderMaxWait is how long the request may wait for its turn, such as 500ms.
+	HeaderMaxWait = "X-Turnstile-Max-Wait"
+	// HeaderTimeout is how long the whole request may take, such as 30s; the
+	// gateway's own timeout holds as well.
+	HeaderTimeout = "X-Turnstile-Timeout"
+	// HeaderNoQueue, if true, refuses a request that would have to wait.
+	HeaderNoQueue = "X-Turnstile-No-Queue"
+)
+
+// The response headers that say what was decided.
+const (
+	// HeaderWorker is the rank that served the request, as worker/rank.
+	HeaderWorker = "X-Turnstile-Worker"
+	// HeaderCached is how many prompt tokens were expected in its cache.
+	HeaderCached = "X-Turnstile-Cached-Tokens"
+	// HeaderTries is how many workers were tried.
+	HeaderTries = "X-Turnstile-Tries"
+)
+
+// Config is what a proxy is made from. The zero value of a limit means its
+// default.
+type Config struct {
+	Scheduler *sched.Scheduler
+	Fleet     *fleet.Fleet
+	Reader    *prompt.Reader
+	Cache     *prompt.Cache
+	// BlockSize is the scheduler's, in tokens.
+	BlockSize int64
+	// Timeout bounds a request from its first byte to its last, default 10 min.
+	Timeout time.Duration
+	// BodyTimeout bounds the reading of a request's body, default 30 s.
+	BodyTimeout time.Duration
+	// MaxBody is the greatest length of a request's body, default 32 MiB.
+	MaxBody int64
+	// Tries is how many workers are tried for a request, default 3.
+	Tries int
+	// Log is told of each request; nil means slog.Default().
+	Log *slog.Logger
+}
+
+// Proxy is the http.Handler of the API.
+type Proxy struct {
+	Config
+	mux       *http.ServeMux
+	transport *http.Transport
+	buffers   buffers
+	closing   atomic.Bool
+}
+
+// New returns a proxy. Close its idle connections with CloseIdle when done.
+func New(config Config) *Proxy {
+	config.Timeout = cmp.Or(config.Timeout, 10*time.Minute)
+	config.BodyTimeout = cmp.Or(config.BodyTimeout, 30*time.Second)
+	config.MaxBody = cmp.Or(config.MaxBody, 32<<20)
+	config.Tries = cmp.Or(config.Tries, 3)
+	if config.Log == nil {
+		config.Log = slog.Default()
+	}
+	p := &Proxy{Config: config, mux: http.NewServeMux(), transport: &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout: 5 * time.Second,
+		// A pool of engines behind one proxy: keep what was opened for a burst.
+		MaxIdleConnsPerHost: 1024,
+		IdleConnTimeout:     90 * time.Second,
+		// Tokens are counted on the way, so they must come as they are.
+		DisableCompression: true,
+	}}
+	p.mux.HandleFunc("/v1/chat/completions", p.completion(config.Reader.Chat))
+	p.mux.HandleFunc("/v1/completions", p.completion(config.Reader.Completion))
+	p.mux.HandleFunc("/v1/models", p.models)
+	p.mux.HandleFunc("/healthz", p.health)
+	p.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, &refusal{status: http.StatusNotFound, kind: kindRequest, code: "unknown_url",
+			message: "unknown request URL: " + r.Method + " " + r.URL.Path})
+	})
+	return p
+}
+
+// Handle adds a handler beside the API, such as a status page.
+func (p *Proxy) Handle(pattern string, h http.Handler) { p.mux.Handle(pattern, h) }
+
+// ServeHTTP serves the API.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
+
+// Shutdown has /healthz say so, refuses new requests, and lets those who wait have
+// their turn until nobody waits or ctx ends. Answers that are on their way go on:
+// they are http.Server.Shutdown's to wait for.
+func (p *Proxy) Shutdown(ctx context.Context) error {
+	p.closing.Store(true)
+	return p.Scheduler.Shutdown(ctx)
+}
+
+// CloseIdle closes the connections to backends that are not in use.
+func (p *Proxy) CloseIdle() { p.transport.CloseIdleConnections() }
+
+func (p *Proxy) health(w http.ResponseWriter, _ *http.Request) {
+	if p.closing.Load() {
+		http.Error(w, "shutting down", http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = w.Write([]byte("ok\n"))
+}
+
+// buffers lends the copy buffers of the reverse proxies.
+type buffers struct{ pool sync.Pool }
+
+const bufferSize = 32 << 10
+
+func (b *buffers) Get() []byte {
+	if buffer, ok := b.pool.Get().(*[bufferSize]byte); ok {
+		return buffer[:]
+	}
+	return new([bufferSize]byte)[:]
+}
+
+func (b *buffers) Put(buffer []byte) { b.pool.Put((*[bufferSize]byte)(buffer)) }

@@ -1,0 +1,143 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/seed-3c5df8a4/turnstile/sched"
+)
+
+// try is one attempt to have a worker answer.
+type try struct {
+	*exchange
+	b         *sched.Booking
+	placement sched.Placement
+	target    *url.URL
+	failed    error // before the first byte of the answer
+}
+
+// try forwards the request to the worker that was booked. An error means that
+// nothing was sent to the client yet; an answer that breaks off later is a panic
+// with http.ErrAbortHandler, by which the server breaks the client's stream too.
+func (x *exchange) try(ctx context.Context, b *sched.Booking) error {
+	t := &try{exchange: x, b: b, placement: b.Placement()}
+	x.tries++
+	x.booked = time.Now()
+	x.rank, x.cached = t.placement.Rank, t.placement.CachedTokens
+	var err error
+	if t.target, err = url.Parse(t.placement.Endpoint); err != nil {
+		return err
+	}
+	// The worker may be removed meanwhile: then there is nothing to wait for.
+	tryContext, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-b.Done():
+			cancel(b.Err())
+		case <-tryContext.Done():
+		}
+	}()
+	forward := httputil.ReverseProxy{
+		Rewrite: t.rewrite, ModifyResponse: t.answered, Transport: x.p.transport, BufferPool: &x.p.buffers,
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { t.failed = err },
+		ErrorLog:     log.New(io.Discard, "", 0), // what went wrong is logged with the request
+	}
+	forward.ServeHTTP(x.w, x.r.WithContext(tryContext))
+	switch {
+	case t.failed == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case b.Err() != nil:
+		t.failed = b.Err()
+	}
+	return t.elsewhere(t.failed)
+}
+
+// elsewhere tells of a failure before the first byte, and has another worker tried
+// if there were not too many. To repeat a completion that may have begun is safe:
+// it costs work and changes nothing.
+func (t *try) elsewhere(err error) error {
+	var failure *backendError
+	if !errors.As(err, &failure) {
+		failure = &backendError{endpoint: t.placement.Endpoint, cause: err}
+	}
+	var unreachable *net.OpError
+	if errors.As(err, &unreachable) && unreachable.Op == "dial" {
+		t.p.Fleet.Failed(t.placement.Rank.Worker, err)
+	}
+	if t.tries >= t.p.Tries {
+		return failure
+	}
+	t.p.Log.Warn("trying elsewhere", "id", t.id, "worker", t.placement.Rank.String(), "reason", failure)
+	return sched.RetryElsewhere(failure)
+}
+
+// rewrite makes the request to the worker out of the client's.
+func (t *try) rewrite(r *httputil.ProxyRequest) {
+	r.SetURL(t.target)
+	out := r.Out
+	// A fresh copy of the body for each try, also for the transport's own, which it
+	// makes when an idle connection turns out to be dead.
+	out.Body = io.NopCloser(bytes.NewReader(t.body))
+	out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(t.body)), nil }
+	out.ContentLength, out.TransferEncoding, out.Trailer = int64(len(t.body)), nil, nil
+
+	for name := range out.Header {
+		if private(name) {
+			delete(out.Header, name)
+		}
+	}
+	// The tokens are counted on the way, and nothing else than HTTP is spoken.
+	for _, name := range []string{"Accept-Encoding", "Expect", "Upgrade", "Connection", "X-Data-Parallel-Rank"} {
+		out.Header.Del(name)
+	}
+	out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
+	r.SetXForwarded()
+	out.Header.Set("X-Request-Id", t.id)
+	if w, err := t.b.Instance(); err == nil && w.Ranks > 1 {
+		out.Header.Set("X-Data-Parallel-Rank", strconv.FormatUint(uint64(t.placement.Rank.Rank), 10))
+	}
+}
+
+// answered looks at the head of the worker's answer. An error from here has the
+// answer dropped, and is the try's failure.
+func (t *try) answered(response *http.Response) error {
+	switch response.StatusCode {
+	case http.StatusBadGateway, http.StatusServiceUnavailable:
+		return &backendError{endpoint: t.placement.Endpoint, status: response.StatusCode}
+	}
+	// Nothing is sent to the client before there is something to send: until then
+	// another worker can be tried.
+	body := bufio.NewReader(response.Body)
+	if _, err := body.Peek(1); err != nil && err != io.EOF {
+		return err
+	}
+	t.status = response.StatusCode
+	for name := range response.Header {
+		if private(name) {
+			delete(response.Header, name)
+		}
+	}
+	h := response.Header
+	h.Set("X-Request-Id", t.id)
+	h.Set(HeaderWorker, t.placement.Rank.String())
+	h.Set(HeaderCached, strconv.FormatInt(t.placement.CachedTokens, 10))
+	h.Set(HeaderTries, strconv.Itoa(t.tries))
+	if t.p.closing.Load() {
+		h.Set("Connection", "close")
+	}
+	response.Body = newAnswer(t, response, body)
+	return nil
+}

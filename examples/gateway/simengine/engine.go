@@ -1,0 +1,171 @@
+// Package simengine simulates an inference engine behind the OpenAI API, for the
+// demo and for tests: it computes nothing, but takes the time that an engine would
+// take, computes one prompt at a time, and keeps the prompts it has computed.
+package simengine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-3c5df8a4/turnstile/examples/gateway/prompt"
+)
+
+// Config says how fast an engine is.
+type Config struct {
+	// Model is the name of the model it serves.
+	Model string
+	// PrefillPerToken is the time to compute a prompt token that is not cached.
+	PrefillPerToken time.Duration
+	// PerToken is the time between two output tokens.
+	PerToken time.Duration
+	// BlockSize is the number of tokens in a block of the prefix cache, default 16.
+	BlockSize int64
+}
+
+// Engine is an http.Handler.
+type Engine struct {
+	config  Config
+	reader  *prompt.Reader
+	mux     *http.ServeMux
+	compute chan struct{} // held by the prompt that is being computed
+
+	mu struct {
+		sync.Mutex
+		cached map[uint64]struct{}
+	}
+}
+
+const (
+	defaultTokens = 16
+	maxTokens     = 4096
+)
+
+// New returns an engine with an empty cache.
+func New(config Config) *Engine {
+	config.BlockSize = cmp.Or(config.BlockSize, 16)
+	e := &Engine{
+		config: config, reader: prompt.NewReader(config.BlockSize), mux: http.NewServeMux(), compute: make(chan struct{}, 1),
+	}
+	e.mu.cached = make(map[uint64]struct{})
+	e.mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
+	e.mux.HandleFunc("GET /v1/models", e.models)
+	e.mux.HandleFunc("POST /v1/chat/completions", e.answer(e.reader.Chat, true))
+	e.mux.HandleFunc("POST /v1/completions", e.answer(e.reader.Completion, false))
+	return e
+}
+
+// ServeHTTP serves the API.
+func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.mux.ServeHTTP(w, r) }
+
+func (e *Engine) models(w http.ResponseWriter, _ *http.Request) {
+	send(w, http.StatusOK, object{"object": "list", "data": []object{{"id": e.config.Model, "object": "model", "owned_by": "simengine"}}})
+}
+
+func (e *Engine) answer(read func([]byte) (*prompt.Request, error), chat bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the client has gone
+		}
+		q, err := read(body)
+		if err != nil {
+			send(w, http.StatusBadRequest, object{"error": object{"message": err.Error(), "type": "invalid_request_error"}})
+			return
+		}
+		cached, err := e.prefill(r.Context(), q)
+		if err != nil {
+			return
+		}
+		n := min(cmp.Or(q.MaxTokens, defaultTokens), maxTokens)
+		reply := &reply{
+			chat: chat, model: cmp.Or(q.Model, e.config.Model), id: r.Header.Get("X-Request-Id"),
+			usage: object{
+				"prompt_tokens": q.Tokens, "completion_tokens": n, "total_tokens": q.Tokens + n,
+				"prompt_tokens_details": object{"cached_tokens": cached},
+			},
+		}
+		if q.Stream {
+			e.stream(r.Context(), w, reply, n)
+			return
+		}
+		var text strings.Builder
+		for i := range n {
+			if err := pause(r.Context(), e.config.PerToken); err != nil {
+				return
+			}
+			text.WriteString(word(i))
+		}
+		send(w, http.StatusOK, reply.whole(text.String()))
+	}
+}
+
+// prefill computes what is not cached of a prompt, and returns how many tokens were.
+func (e *Engine) prefill(ctx context.Context, q *prompt.Request) (cached int64, err error) {
+	select {
+	case e.compute <- struct{}{}:
+		defer func() { <-e.compute }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	e.mu.Lock()
+	for _, block := range q.Blocks {
+		if _, found := e.mu.cached[block]; !found {
+			break
+		}
+		cached += e.config.BlockSize
+	}
+	e.mu.Unlock()
+	if err := pause(ctx, time.Duration(q.Tokens-cached)*e.config.PrefillPerToken); err != nil {
+		return 0, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, block := range q.Blocks {
+		e.mu.cached[block] = struct{}{}
+	}
+	return cached, nil
+}
+
+func (e *Engine) stream(ctx context.Context, w http.ResponseWriter, reply *reply, n int64) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	control := http.NewResponseController(w)
+	event := func(o object) bool {
+		text, _ := json.Marshal(o)
+		_, err := fmt.Fprintf(w, "data: %s\n\n", text)
+		return err == nil && control.Flush() == nil
+	}
+	for i := range n {
+		if pause(ctx, e.config.PerToken) != nil || !event(reply.piece(word(i), i == n-1)) {
+			return
+		}
+	}
+	_, _ = io.WriteString(w, "data: [DONE]\n\n")
+}
+
+// pause waits for d or until ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func send(w http.ResponseWriter, status int, o object) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(o)
+}
