@@ -341,14 +341,24 @@ func (l *Look) Gate(w *World, r *Request, class int, at Instant, exact bool) que
 	gate := l.gate()
 	for tries := 0; exact && gate.MustWait && !l.Unmoved(); tries++ {
 		if tries == exactTries {
-			l.LockEligible()
-			gate = l.gate()
-			l.UnlockEligible()
-			break
+			return l.gateLocked()
 		}
 		gate = l.gate()
 	}
+	// One idle rank is idle at the instant it is read; more must be so together. In
+	// the middle of a transfer the load is published on neither rank, so that what
+	// has not moved proves nothing.
+	if ratio := w.Profile.Class(class).BusyWorkerRatio; ratio > 0 && ratio < 1 && !gate.MustWait && len(l.slots) > 1 {
+		return l.gateLocked()
+	}
 	return gate
+}
+
+// gateLocked is gate with the eligible ranks locked.
+func (l *Look) gateLocked() queue.Gate {
+	l.LockEligible()
+	defer l.UnlockEligible()
+	return l.gate()
 }
 
 func (l *Look) gate() queue.Gate {

@@ -347,6 +347,26 @@ func TestExactGateLooksAgain(t *testing.T) {
 	}
 }
 
+// Where several ranks must be idle, they must be so together: the load that moves
+// from the rank after to the one before is always on one of them.
+func TestRatioIsSeenAtOneInstant(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, shards.Worker{ID: 1, Ranks: 3})
+	b := f.book(rank(1, 2), 30, lifecycle.NoDuration)
+	f.book(rank(1, 1), 30, time.Hour)
+	once := Lazily(func() int64 {
+		from, to := f.shard(rank(1, 2)), f.shard(rank(1, 0))
+		shards.LockBoth(from, to)
+		from.TransferLocked(b, to, 30)
+		shards.UnlockBoth(from, to)
+		return 0
+	})
+	var l Look
+	if got := l.Gate(f.world, &Request{Params: params()}, classOf(t, f.world, "half"), once, false); !got.MustWait {
+		t.Errorf("%+v: two of three are busy all the time", got)
+	}
+}
+
 // One load goes to and fro between two ranks, so that one of them is idle at any
 // instant. A look that is overtaken may find both busy; an exact one must not.
 func TestExactGateIsTrueAtOneInstant(t *testing.T) {

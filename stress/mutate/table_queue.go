@@ -202,6 +202,13 @@ func poolTable() []Mutation {
 			Test:      poolTest("TestStillIdle"),
 		},
 		{
+			Name:      "let a ratio be that of several instants",
+			Breaks:    "a class is owed tokens for a request that could not run",
+			Invariant: "4 (rule 8)",
+			Edits:     edit(lookFile, "ratio > 0 && ratio < 1 && !gate.MustWait && len(l.slots) > 1 {\n", "ratio > 1 && len(l.slots) > 1 {\n"),
+			Test:      poolTest("TestRatioIsSeenAtOneInstant"),
+		},
+		{
 			Name:      "say must-wait from one pass over the ranks",
 			Breaks:    "load that moves makes all ranks look busy though they never were",
 			Invariant: "4",
