@@ -4,6 +4,7 @@
 //	go run ./stress -for 60s -callers 256
 //	go run ./stress script [-engine NAME] FILE...
 //	go run ./stress diff [-n SCRIPTS] [-seed SEED]
+//	go run ./stress linear [-n HISTORIES] [-seed SEED] [-engine NAME]
 //	go run ./stress mutate [-run REGEXP] [-jobs N] [-timeout D] [-markdown FILE]
 package main
 
@@ -39,6 +40,7 @@ func subcommands() []subcommand {
 		{"storm", "let many callers loose on an engine and check what it does; flags alone mean this", runStorm},
 		{"script", "run scripts and print each command with what it does", runScript},
 		{"diff", "compare the engines with a model on random scripts", runDiff},
+		{"linear", "take concurrent histories and check that a sequential order explains each", runLinear},
 		{"mutate", "break the library on purpose and check that the tests notice", runMutate},
 	}
 }

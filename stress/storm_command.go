@@ -3,14 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/seed-3c5df8a4/turnstile/stress/engines"
 	"github.com/seed-3c5df8a4/turnstile/stress/storm"
@@ -60,7 +57,7 @@ func runStorm(s streams, arguments []string) int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // the next one ends the process at once
 	p := newProgress(s.err)
-	c.Progress = p.show
+	c.Progress = showStorm(p)
 	r, err := storm.Run(ctx, c)
 	p.end()
 	if err != nil {
@@ -113,40 +110,12 @@ func stormFlags(c *storm.Config) string {
 	return b.String()
 }
 
-// progress shows how a storm stands: on a terminal on one line, else a line from
-// time to time.
-type progress struct {
-	w        io.Writer
-	terminal bool
-	last     time.Duration
-	shown    bool
-}
-
-// linesEvery is how often a line is printed where there is no terminal.
-const linesEvery = 10 * time.Second
-
-func newProgress(w io.Writer) *progress {
-	f, ok := w.(*os.File)
-	return &progress{w: w, terminal: ok && term.IsTerminal(int(f.Fd()))}
-}
-
-func (p *progress) show(s storm.Snapshot) {
-	if !p.terminal && s.Elapsed-p.last < linesEvery {
-		return
-	}
-	p.last, p.shown = s.Elapsed, true
-	line := fmt.Sprintf("%6.1fs  %d operations  %d admissions  %d waiting  %d violations  %.1f MB heap  %d goroutines",
-		s.Elapsed.Seconds(), s.Ops, s.Admitted, s.Waiting, s.Violations, float64(s.Heap)/1e6, s.Goroutines)
-	if p.terminal {
-		fmt.Fprintf(p.w, "\r\x1b[K%s", line)
-	} else {
-		fmt.Fprintln(p.w, line)
-	}
-}
-
-// end removes the line from a terminal.
-func (p *progress) end() {
-	if p.terminal && p.shown {
-		fmt.Fprint(p.w, "\r\x1b[K")
+// showStorm returns what shows how a storm stands.
+func showStorm(p *progress) func(storm.Snapshot) {
+	return func(s storm.Snapshot) {
+		p.line(func() string {
+			return fmt.Sprintf("%6.1fs  %d operations  %d admissions  %d waiting  %d violations  %.1f MB heap  %d goroutines",
+				s.Elapsed.Seconds(), s.Ops, s.Admitted, s.Waiting, s.Violations, float64(s.Heap)/1e6, s.Goroutines)
+		})
 	}
 }
