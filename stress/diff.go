@@ -1,14 +1,19 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -41,7 +46,7 @@ func newSearch() *search {
 type quiet struct{ rapid.TB }
 
 func (q quiet) Logf(format string, a ...any) {
-	if !strings.HasPrefix(format, "[rapid] draw") {
+	if !strings.HasPrefix(format, "[rapid] draw") && !strings.HasPrefix(format, "[rapid] OK") {
 		q.TB.Logf(format, a...)
 	}
 }
@@ -107,9 +112,11 @@ const diffUsage = `Usage: stress diff [-n SCRIPTS] [-seed SEED]
 
 Runs random scripts on every engine and on the sequential model. Where an engine
 decides differently the script is reduced, printed and left in
-stress/testdata/failures. In the end it tells what the scripts met.
+stress/testdata/failures. In the end, or at an interrupt, it tells what the
+scripts met.
 
-Exit status: 0, or 1 when an engine differs, or 2 when the command line is wrong.
+Exit status: 0, or 1 when an engine differs, or 2 when the command line is wrong,
+or 130 when it was interrupted.
 
 Flags:
 `
@@ -117,7 +124,7 @@ Flags:
 func runDiff(s streams, arguments []string) int {
 	flags := newFlags("diff", diffUsage)
 	n := flags.Int("n", 20_000, "how many `SCRIPTS` to try")
-	seed := flags.Uint64("seed", 0, "the `SEED` to begin with; 0 takes one at random")
+	seed := flags.Uint64("seed", 0, "the `SEED` of the first script, the next has the next; 0 takes one at random")
 	code, ok := parse(s, flags, arguments)
 	switch {
 	case !ok:
@@ -132,24 +139,52 @@ func runDiff(s streams, arguments []string) int {
 	if !flag.Parsed() {
 		_ = flag.CommandLine.Parse(nil)
 	}
-	for name, value := range map[string]string{
-		"rapid.checks": strconv.Itoa(*n), "rapid.seed": strconv.FormatUint(*seed, 10), "rapid.nofailfile": "true",
-		"rapid.shrinktime": shrinkTime,
-	} {
-		if err := flag.Set(name, value); err != nil {
+	if *seed == 0 {
+		*seed = rand.Uint64()
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // the next one ends the process at once
+	p, t, search := newProgress(s.err), &printer{streams: s}, newSearch()
+	for i := 0; i < *n && !t.failed && ctx.Err() == nil; i++ {
+		if err := tellRapid(map[string]string{
+			"checks": "1", "seed": strconv.FormatUint(*seed+uint64(i), 10), "nofailfile": "true", "shrinktime": shrinkTime,
+		}); err != nil {
 			fmt.Fprintf(s.err, "stress diff: %v\n", err)
 			return exitUsage
 		}
+		t.try(func() { search.run(t) })
+		if t.failed {
+			p.end()
+			search.report(t)
+			fmt.Fprintf(s.err, "see it again with: go run ./stress diff -n 1 -seed %d\n", *seed+uint64(i))
+		}
+		p.line(func() string { return fmt.Sprintf("%d of %d scripts, all alike", i+1, *n) })
 	}
-	search, t := newSearch(), &printer{streams: s}
-	t.try(func() { search.run(t) })
-	search.report(t)
-	fmt.Fprint(s.out, search.tally.String())
-	if t.failed {
+	p.end()
+	fmt.Fprintf(s.out, "-seed %d: %s", *seed, search.tally.String())
+	switch {
+	case t.failed:
 		return exitFailed
+	case ctx.Err() != nil:
+		fmt.Fprintln(s.err, "stress diff: interrupted")
+		return exitInterrupted
 	}
 	return exitOK
 }
+
+// tellRapid sets flags of rapid.
+func tellRapid(values map[string]string) error {
+	for name, value := range values {
+		if err := flag.Set("rapid."+name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rapidHint is how rapid says what to do to see a failure again, in a test.
+var rapidHint = regexp.MustCompile(`To (try to )?reproduce, specify -run=.*\n`)
 
 // printer stands in for a test outside of one.
 type printer struct {
@@ -171,14 +206,17 @@ func (p *printer) try(f func()) {
 	f()
 }
 
-func (p *printer) Helper()                        {}
-func (p *printer) Name() string                   { return "diff" }
-func (p *printer) Logf(format string, a ...any)   { fmt.Fprintf(p.err, format+"\n", a...) }
-func (p *printer) Log(a ...any)                   { fmt.Fprintln(p.err, a...) }
-func (p *printer) Skipf(format string, a ...any)  { p.Logf(format, a...); p.SkipNow() }
-func (p *printer) Skip(a ...any)                  { p.Log(a...); p.SkipNow() }
-func (p *printer) SkipNow()                       { panic(stop{}) }
-func (p *printer) Errorf(format string, a ...any) { p.Logf(format, a...); p.Fail() }
+func (p *printer) Helper()                       {}
+func (p *printer) Name() string                  { return "diff" }
+func (p *printer) Logf(format string, a ...any)  { fmt.Fprintf(p.err, format+"\n", a...) }
+func (p *printer) Log(a ...any)                  { fmt.Fprintln(p.err, a...) }
+func (p *printer) Skipf(format string, a ...any) { p.Logf(format, a...); p.SkipNow() }
+func (p *printer) Skip(a ...any)                 { p.Log(a...); p.SkipNow() }
+func (p *printer) SkipNow()                      { panic(stop{}) }
+func (p *printer) Errorf(format string, a ...any) {
+	p.Logf("%s", rapidHint.ReplaceAllString(fmt.Sprintf(format, a...), ""))
+	p.Fail()
+}
 func (p *printer) Error(a ...any)                 { p.Log(a...); p.Fail() }
 func (p *printer) Fatalf(format string, a ...any) { p.Logf(format, a...); p.FailNow() }
 func (p *printer) Fatal(a ...any)                 { p.Log(a...); p.FailNow() }
