@@ -1,0 +1,51 @@
+package reload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/seed-3c5df8a4/turnstile/sched/policy"
+)
+
+// Target is what a profile is given to: a *sched.Scheduler.
+type Target interface {
+	SetProfile(*policy.Profile) error
+}
+
+// Policy watches a policy file until ctx ends, and gives the model's profile, as
+// policy.File.For picks it, to the target whenever that has changed. Those who wait
+// stay in line. A file that cannot be parsed changes nothing; nor does a change of
+// comments or of other models, so that it costs no class its deficit.
+//
+// Policy returns the context's error, or at once what is wrong with its arguments;
+// what is wrong with the file is told to Options.Tell.
+func Policy(ctx context.Context, path, model string, target Target, o Options) error {
+	if target == nil {
+		return errors.New("reload: target: must not be nil")
+	}
+	var force *policy.Profile
+	if o.Current != nil {
+		file, err := policy.Parse(o.Current)
+		if err != nil {
+			return fmt.Errorf("reload: current text: %w", err)
+		}
+		force = file.For(model)
+	}
+	return watch(ctx, path, func(text []byte) ([]string, error) {
+		file, err := policy.Parse(text)
+		if err != nil {
+			return nil, err
+		}
+		profile := file.For(model)
+		if force != nil && reflect.DeepEqual(profile.Config(), force.Config()) {
+			return file.Warnings, nil
+		}
+		if err := target.SetProfile(profile); err != nil {
+			return nil, err
+		}
+		force = profile
+		return file.Warnings, nil
+	}, o)
+}
