@@ -16,8 +16,6 @@ type Booking struct {
 	Tokens int64
 	// Expected is how long the prefill should take, or NoDuration.
 	Expected time.Duration
-	// Tracked says whether the prefill tokens count.
-	Tracked bool
 	// ISL is the input length in tokens. It is the caller's.
 	ISL int64
 	// Cached are the cached prompt tokens on the rank. It is the caller's.
@@ -28,6 +26,11 @@ type Booking struct {
 	// Serial is the place of the booking in booking order. It is the caller's.
 	Serial uint64
 
+	// Tracked says whether the prefill tokens count.
+	Tracked bool
+	// A Rank's, like bookingState, but here they take no room.
+	inPrefill, prefillDone bool
+
 	bookingState
 }
 
@@ -37,7 +40,6 @@ type bookingState struct {
 
 	touchPrev, touchNext     *Booking
 	prefillPrev, prefillNext *Booking
-	inPrefill, prefillDone   bool
 
 	promptBlocks int
 	leaf         *run // ends with the last prompt block

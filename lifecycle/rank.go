@@ -29,7 +29,7 @@ func NewRank(observer PathObserver) *Rank {
 // slice is not kept. A booking that is untracked or has no tokens adds no
 // prefill.
 func (r *Rank) Book(b *Booking, blocks []uint64, now Now) {
-	b.bookingState = bookingState{}
+	b.bookingState, b.inPrefill, b.prefillDone = bookingState{}, false, false
 	clk := clock{now: now}
 	r.insert(b, blocks, &clk)
 }

@@ -197,7 +197,7 @@ func (s *Scheduler) bookLocked(a *attempt, choice pool.Choice, shard *shards.Sha
 	if r.Tracked {
 		rec.Tokens = max(0, r.ISL-p.CachedTokens)
 	}
-	rec.endpoint, rec.tiers, rec.potential = p.Endpoint, tiersOf(p.Overlap), p.PotentialDecodeBlocks
+	rec.worker, rec.potential = a.look.Slot(choice.Candidate).Worker, p.PotentialDecodeBlocks
 	if len(r.Overlaps) > 0 {
 		rec.overlaps = append([]Overlap(nil), r.Overlaps...)
 	}

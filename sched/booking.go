@@ -17,8 +17,8 @@ import (
 type Booking struct {
 	s   *Scheduler
 	rec *record
-	// cleanup reclaims the booking when this handle is garbage.
-	cleanup runtime.Cleanup
+	// cleanup reclaims the booking when this handle is garbage; nil if nothing does.
+	cleanup *runtime.Cleanup
 }
 
 // record is what the scheduler knows of a request from the moment its id is
@@ -30,10 +30,9 @@ type record struct {
 	// Written under the lock of the rank it leaves, and of the one it comes to;
 	// read by all, who then look again under the lock.
 	shard     atomic.Pointer[shards.Shard]
-	endpoint  string
-	tiers     tiers
+	worker    *shards.Worker // as it was when it was decided to go there
 	potential int64
-	overlaps  []lifecycle.Overlap // for Transfer
+	overlaps  []lifecycle.Overlap // as asked for, or as refreshed
 	// done is the channel of Done, once somebody asked or the booking ended
 	// without its owner: then it is Scheduler.closed, and cause is set.
 	done  atomic.Pointer[chan struct{}]
@@ -47,11 +46,6 @@ type record struct {
 	life   *life // written before the record is published; nil without observers
 }
 
-// tiers are the blocks cached on the rank.
-type tiers struct{ device, host, disk float64 }
-
-func tiersOf(o Overlap) tiers { return tiers{o.Device, o.Host, o.Disk} }
-
 // handle gives the owner its booking.
 func (s *Scheduler) handle(rec *record, p Placement) *Booking {
 	s.counters.admitted.Inc()
@@ -60,7 +54,8 @@ func (s *Scheduler) handle(rec *record, p Placement) *Booking {
 	if s.config.ReclaimLeaked {
 		// A handle inside the record would keep itself alive.
 		b = new(Booking)
-		b.cleanup = runtime.AddCleanup(b, func(l leak) { l.reclaim() }, leak{s, rec})
+		cleanup := runtime.AddCleanup(b, func(l leak) { l.reclaim() }, leak{s, rec})
+		b.cleanup = &cleanup
 	}
 	rec.held.Store(p.Attempt)
 	b.s, b.rec = s, rec
@@ -167,7 +162,7 @@ func (b *Booking) Transfer(to RankID) (Placement, error) {
 
 // Release ends the booking, and its prefill if that was not done.
 func (b *Booking) Release() error {
-	b.cleanup.Stop()
+	b.Detach()
 	err := b.s.release(b.rec, b.rec.held.Load())
 	runtime.KeepAlive(b)
 	return err
@@ -175,7 +170,11 @@ func (b *Booking) Release() error {
 
 // Detach leaves the booking to whoever knows its id and attempt: it is not
 // reclaimed when this handle becomes garbage.
-func (b *Booking) Detach() { b.cleanup.Stop() }
+func (b *Booking) Detach() {
+	if b.cleanup != nil {
+		b.cleanup.Stop()
+	}
+}
 
 // lock takes the lock of the rank the booking is or was on. REQUIRES: it was
 // booked.
@@ -193,9 +192,8 @@ func (r *record) lock() *shards.Shard {
 func (r *record) placementLocked(shard *shards.Shard) Placement {
 	id := shard.ID()
 	return Placement{
-		Rank: id, Endpoint: r.endpoint, Attempt: r.Attempt, CachedTokens: r.Cached,
-		Overlap:               Overlap{Rank: id, Device: r.tiers.device, Host: r.tiers.host, Disk: r.tiers.disk},
-		PotentialDecodeBlocks: r.potential,
+		Rank: id, Endpoint: r.worker.Endpoint, Attempt: r.Attempt, CachedTokens: r.Cached,
+		Overlap: overlapOn(r.overlaps, id), PotentialDecodeBlocks: r.potential,
 	}
 }
 

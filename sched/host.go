@@ -52,7 +52,7 @@ func (l *line) Prepare(class int, j *job) queue.Verdict {
 	if l.looks.MustWait() {
 		return queue.LostRace
 	}
-	a := attempt{job: j, look: &l.looks, world: l.world, class: class, never: never, turn: true}
+	a := attempt{job: j, look: l.looks, world: l.world, class: class, never: never, turn: true}
 	out, placement, err := s.attempt(&a, l.races >= lostRaces)
 	if out == lostRace {
 		l.races++

@@ -41,6 +41,8 @@ type job struct {
 	// leavers.
 	arrivalTicket, leaverTicket sequencer.Ticket[*job]
 	state                       atomic.Uint32
+	// stood: it was published in line; the owner's.
+	stood bool
 	// parked: the owner is at, or about to come to, the select at which a token
 	// wakes it; written by the owner, read by the holder of the turn.
 	parked atomic.Bool
@@ -98,6 +100,7 @@ func (s *Scheduler) prepare(j *job, r *Request, query bool, arrival int64) error
 // keep copies what the request lent, because the holder of the turn may look at
 // it after the caller has left.
 func (j *job) keep() {
+	j.stood = true
 	r := &j.request
 	j.blocks = append(j.blocks[:0], r.Blocks...)
 	j.overlaps = append(j.overlaps[:0], r.Overlaps...)
@@ -138,6 +141,13 @@ func (s *Scheduler) getJob() *job { return s.jobs.Get().(*job) }
 
 // putJob gives a job back. REQUIRES: nobody else knows it.
 func (s *Scheduler) putJob(j *job) {
+	if !j.stood {
+		// The rest is as it was; to clear all of it takes longer than a decision.
+		j.id, j.class, j.served, j.record = "", "", "", nil
+		j.request.LetGo()
+		s.jobs.Put(j)
+		return
+	}
 	select {
 	case <-j.wake:
 	default:

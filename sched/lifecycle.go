@@ -150,7 +150,7 @@ func (s *Scheduler) transfer(rec *record, attempt uint64, to RankID) (Placement,
 func (s *Scheduler) moveLocked(rec *record, from *shards.Shard, dest *shards.Slot) Placement {
 	o := overlapOn(rec.overlaps, dest.Shard.ID())
 	rec.Cached = s.params.Tiers.CachedTokens(o.Device, o.Host, o.Disk, s.params.BlockSize, rec.ISL)
-	rec.tiers, rec.endpoint = tiersOf(o), dest.Worker.Endpoint
+	rec.worker = dest.Worker
 	rec.Attempt = s.nextAttempt(rec.ID)
 	tokens := int64(0)
 	if rec.Tracked {

@@ -41,8 +41,8 @@ type line struct {
 	now   int64             // as of the last refresh, ns
 	seq   uint64            // arrival order
 
-	arrivals, leavers []*job // detached and not yet dealt with
-	gates, looks      pool.Look
+	arrivals, leavers []*job     // detached and not yet dealt with
+	gates, looks      *pool.Look // made with the queue
 	races             int        // lost in a row
 	sizes             *histogram // of epochs; made with the queue
 	// undone: a booking was taken back, which left a hint.
@@ -226,6 +226,7 @@ func (l *line) unblock(shard *shards.Shard) {
 func (l *line) build() {
 	l.timerAt = queue.NoDue
 	l.world = l.s.world.Load()
+	l.gates, l.looks = &pool.Look{Rand: l.s.rand}, &pool.Look{Rand: l.s.rand}
 	l.queue = queue.NewLine(classSpecs(l.world.Profile), queue.Host[*job](l))
 	l.s.ledger.reset(l.world.Profile)
 	l.sizes = epochBuckets.histogram()

@@ -76,7 +76,6 @@ func (s *Scheduler) correct(rec *record, placement Placement) Placement {
 	}
 	o := overlapOn(rec.overlaps, shard.ID())
 	rec.Cached = s.params.Tiers.CachedTokens(o.Device, o.Host, o.Disk, s.params.BlockSize, rec.ISL)
-	rec.tiers = tiersOf(o)
 	shard.SetTokensLocked(&rec.Booking, max(0, rec.ISL-rec.Cached))
 	placement = rec.placementLocked(shard)
 	shard.Unlock()

@@ -74,7 +74,7 @@ type Scheduler struct {
 const longestTTL = 70 * 365 * 24 * time.Hour
 
 // attemptStripes spreads the attempt counters; the ids of one stripe share one.
-const attemptStripes = 16
+const attemptStripes = 8
 
 type paddedCounter struct {
 	value atomic.Uint64 // written at each booking of an id of this stripe
@@ -130,7 +130,6 @@ func New(config Config, opts ...Option) (*Scheduler, error) {
 	s.counters.admitted, s.counters.queries = xsync.NewCounter(), xsync.NewCounter()
 	s.jobs.New = func() any { return newJob() }
 	s.looks.New = func() any { return &pool.Look{Rand: s.rand} }
-	s.line.gates.Rand, s.line.looks.Rand = s.rand, s.rand
 	if profile.CanQueue() {
 		s.env.EnableHints()
 	}

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/seed-3c5df8a4/turnstile/capacity"
 	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
@@ -60,19 +61,26 @@ type Shard struct {
 		rank lifecycle.Rank
 		// dead: the rank was removed; its bookings are gone and no other may come.
 		dead bool
-		// last is the prefill load as last published.
-		last lifecycle.Prefill
+		// last is the prefill load as last published, as far as hints depend on it.
+		last hinted
 		// place is where the rank stands in the load index, if it does.
 		place place
 	}
 	// hint is set under mu, cleared by the holder of the turn.
 	hint capacity.Mark
 
-	// The published load stands apart from the lock, so that readers do not
-	// slow down who waits for it.
-	_         [64]byte
+	// The published load stands on cache lines of its own, so that readers do not
+	// slow down who waits for the lock. A test holds that; the allocator aligns
+	// what has a multiple of 128 bytes to that much.
 	published published
-	_         [64]byte
+	_         [8]byte
+}
+
+// hinted is what a hint depends on.
+type hinted struct {
+	sum, anchorTokens, anchorSince int64
+	anchorDuration                 time.Duration
+	hasAnchor                      bool
 }
 
 // NewShard returns an idle rank.
@@ -246,11 +254,12 @@ func (s *Shard) publishLocked() {
 		x.update(s)
 	}
 	perturb.Point()
-	before, after := &s.mu.last, &load.Prefill
-	freed := after.Sum < before.Sum || (before.HasAnchor &&
-		(after.AnchorSince != before.AnchorSince || after.AnchorTokens != before.AnchorTokens ||
-			after.AnchorDuration != before.AnchorDuration || after.HasAnchor != before.HasAnchor))
-	*before = *after
+	pre := &load.Prefill
+	before, after := s.mu.last, hinted{pre.Sum, pre.AnchorTokens, pre.AnchorSince, pre.AnchorDuration, pre.HasAnchor}
+	anchored := after
+	anchored.sum = before.sum
+	freed := after.sum < before.sum || before.hasAnchor && anchored != before
+	s.mu.last = after
 	if !freed || s.mu.dead {
 		return
 	}

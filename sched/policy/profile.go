@@ -3,6 +3,7 @@ package policy
 import (
 	"slices"
 	"sort"
+	"sync"
 )
 
 // Bucket is one column of the matrix: it takes the requests that have at least
@@ -62,7 +63,9 @@ func New(cfg Config) (*Profile, error) {
 
 // Default returns the profile that holds where none is configured: one class
 // "default" with quantum 1, no threshold and no limit, so that nobody waits.
-func Default() *Profile {
+func Default() *Profile { return byDefault() }
+
+var byDefault = sync.OnceValue(func() *Profile {
 	p, err := New(Config{
 		DefaultFamily: "default",
 		Buckets:       []Bucket{{Name: "all"}},
@@ -72,7 +75,7 @@ func Default() *Profile {
 		panic("policy: the default profile breaks a rule: " + err.Error())
 	}
 	return p
-}
+})
 
 // assemble builds the profile of a config that has been checked, with its rows.
 func assemble(cfg Config, rows []family) *Profile {

@@ -64,7 +64,7 @@ func (l *Look) Reset() {
 		return
 	}
 	l.World, l.Request, l.Instant = nil, nil, Instant{}
-	l.Own.letGo()
+	l.Own.LetGo()
 	clear(l.levels[:cap(l.levels)])
 	l.input.Candidates, l.input.Rand, l.slots = nil, nil, nil
 }

@@ -34,8 +34,8 @@ type Request struct {
 	Scratch []lifecycle.RankID
 }
 
-// letGo forgets what belongs to the caller, and keeps the scratch.
-func (r *Request) letGo() {
+// LetGo forgets what belongs to the caller, and keeps the scratch.
+func (r *Request) LetGo() {
 	r.Blocks, r.Overlaps, r.Taints = nil, nil, nil
 	r.Constraints = shards.Constraints{}
 }

@@ -43,14 +43,14 @@ func shardsTable() []Mutation {
 			Name:      "leave no hint when a load decays otherwise",
 			Breaks:    "the instant remembered for a lane is wrong",
 			Invariant: "5, 6",
-			Edits:     edit(shardFile, " || after.AnchorTokens != before.AnchorTokens ||\n", " ||\n"),
+			Edits:     edit(shardFile, "	anchored.sum = before.sum\n", "	anchored.sum, anchored.anchorTokens = before.sum, before.anchorTokens\n"),
 			Test:      shardsTest("TestHints"),
 		},
 		{
 			Name:      "leave no hint when the load falls",
 			Breaks:    "what is freed is noticed by nobody",
 			Invariant: "5, 6",
-			Edits:     edit(shardFile, "	freed := after.Sum < before.Sum || (before.HasAnchor &&\n", "	freed := (before.HasAnchor &&\n"),
+			Edits:     edit(shardFile, "	freed := after.sum < before.sum || before.hasAnchor", "	freed := before.hasAnchor"),
 			Test:      shardsTest("TestHints"),
 		},
 		{
