@@ -254,6 +254,42 @@ func TestEventsOfEachRequestAreInOrder(t *testing.T) {
 	require.EqualValues(t, s.Stats().Admitted, ended)
 }
 
+// What is pushed while the goroutine is about to end is told, though nobody comes by
+// after that: the virtual clock would jump to the end of the context.
+func TestNoEventIsForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		told := make(chan sched.Event, 4)
+		s := newScheduler(t, sched.Config{}, sched.WithObserver(func(e sched.Event) { told <- e }))
+		addWorkers(t, s, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		for round := range hammerRounds() {
+			var wg sync.WaitGroup
+			for _, id := range []string{"a", "b"} {
+				wg.Go(func() {
+					b, err := s.Schedule(ctx, &sched.Request{ID: id})
+					if assert.NoError(t, err) {
+						assert.NoError(t, b.Release())
+					}
+				})
+				for range round % 8 {
+					runtime.Gosched()
+				}
+			}
+			wg.Wait()
+			for n := range 4 {
+				select {
+				case <-told:
+				case <-ctx.Done():
+					t.Fatalf("round %d: %d of 4 events told", round, n)
+				}
+			}
+		}
+		requireIdle(t, s)
+	})
+}
+
 func TestEventKinds(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]bool)

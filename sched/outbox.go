@@ -139,6 +139,7 @@ func (o *outbox) run() {
 		if len(o.batch) > 0 {
 			continue
 		}
+		perturb.Point()
 		o.running.Store(false)
 		perturb.Point()
 		if o.notes.Empty() || !o.running.CompareAndSwap(false, true) {
