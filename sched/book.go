@@ -121,6 +121,7 @@ func (s *Scheduler) attemptLocked(a *attempt) (outcome, Placement, error) {
 	} else if choice.Candidate = l.Find(chosen); choice.Candidate < 0 {
 		return lostRace, Placement{}, nil
 	}
+	l.Complete(choice.Candidate)
 	if l.MustWait() || !a.trackLocked(choice) {
 		return lostRace, Placement{}, nil
 	}

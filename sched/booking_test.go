@@ -275,25 +275,9 @@ func TestDo(t *testing.T) {
 	})
 }
 
-// A misbehaving selector gives a typed error and harms nobody.
-func TestMisbehavingSelector(t *testing.T) {
+// A cost that is not finite because of what was asked for is no choice.
+func TestCostThatIsNotFinite(t *testing.T) {
 	t.Parallel()
-	for name, pick := range map[string]func(*selector.Input) (selector.Pick, error){
-		"panics":     func(*selector.Input) (selector.Pick, error) { panic("boom") },
-		"fails":      func(*selector.Input) (selector.Pick, error) { return selector.Pick{}, errors.New("no idea") },
-		"is nowhere": func(in *selector.Input) (selector.Pick, error) { return selector.Pick{Index: len(in.Candidates)}, nil },
-	} {
-		s := newScheduler(t, sched.Config{})
-		addWorkers(t, s, 2)
-		require.NoError(t, s.SetSelector(pickFunc(pick)))
-		_, err := s.Schedule(t.Context(), &sched.Request{ID: "r"})
-		require.ErrorIs(t, err, sched.ErrSelector, name)
-		_, err = s.Select(t.Context(), &sched.Request{})
-		require.ErrorIs(t, err, sched.ErrSelector, name)
-		require.NoError(t, s.SetSelector(nil))
-		require.NoError(t, schedule(t, s, sched.Request{ID: "r"}).Release())
-		requireIdle(t, s)
-	}
 	huge := math.MaxFloat64
 	s := newScheduler(t, sched.Config{PrefillScale: &huge})
 	addWorkers(t, s, 2)
@@ -342,6 +326,22 @@ func TestDecisionHook(t *testing.T) {
 	_, err = s.Query(t.Context(), &sched.Request{ID: "q", ISL: 10})
 	require.NoError(t, err)
 	require.Equal(t, []string{"admitted a", "rejected panics", "admitted q"}, told)
+}
+
+// Every rank that could serve the request is there, also where a choice looks at
+// few of them.
+func TestPotentialLoadsOfEveryRank(t *testing.T) {
+	t.Parallel()
+	for _, sel := range []selector.Selector{selector.KV(), selector.LeastLoaded(), selector.Random()} {
+		s := newScheduler(t, sched.Config{Selector: sel})
+		addWorkers(t, s, 300)
+		schedule(t, s, sched.Request{ID: "hold", ISL: 10, Blocks: []uint64{1}, Pin: &sched.RankID{Worker: 7}})
+		loads, err := s.PotentialLoads(&sched.Request{ISL: 10, Blocks: []uint64{1, 2}})
+		require.NoError(t, err)
+		require.Len(t, loads, 300)
+		require.EqualValues(t, 2, loads[6].PotentialDecodeBlocks)
+		require.EqualValues(t, 2, loads[7].PotentialDecodeBlocks)
+	}
 }
 
 func TestPotentialLoads(t *testing.T) {

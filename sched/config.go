@@ -25,7 +25,8 @@ type Config struct {
 	Policy *policy.File
 	Model  string
 
-	// Selector chooses among the eligible ranks. Nil means selector.KV().
+	// Selector chooses among the eligible ranks. Nil means selector.KV();
+	// selector.Compose makes one of one's own.
 	Selector selector.Selector
 	// OverlapCredit and PrefillScale weigh cached blocks and prefill work in the
 	// KV cost; nil means 1. CreditDecay and RequestWeight default to 0, which

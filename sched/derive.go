@@ -45,6 +45,7 @@ func (r *Request) derive(params *selector.Params, d *pool.Request) error {
 		}
 	}
 	// Field by field, as d is large and mostly the same as the last time.
+	d.ID, d.Class, d.Priority = r.ID, r.Class, r.Priority
 	d.ISL, d.Blocks, d.Tracked, d.Params = r.ISL, r.Blocks, !r.NoPrefillTracking, *params
 	d.Expected, d.ExpectedOSL = lifecycle.NoDuration, r.ExpectedOSL
 	c := &d.Constraints

@@ -11,7 +11,8 @@ import (
 var (
 	// ErrInvalid: a value of a request, worker, profile or config breaks a rule.
 	ErrInvalid = errors.New("invalid")
-	// ErrNoEndpoints: no rank satisfies the constraints of the request.
+	// ErrNoEndpoints: no rank satisfies the constraints of the request, or none
+	// that does is wanted by a selector of one's own.
 	ErrNoEndpoints = errors.New("no-endpoints")
 	// ErrOverloaded: ranks satisfy the constraints, and all are overloaded.
 	ErrOverloaded = errors.New("overloaded")
@@ -37,7 +38,8 @@ var (
 	// the one the call carries.
 	ErrStaleAttempt = errors.New("stale-attempt")
 
-	// ErrSelector: the selector returned an error or no rank, or panicked.
+	// ErrSelector: a selector of one's own returned an error, no rank or a cost that
+	// is not finite, or panicked.
 	ErrSelector = errors.New("selector-failed")
 
 	// ErrUnchanged: a lifecycle call had nothing to change, because the booking

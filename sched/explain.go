@@ -127,7 +127,7 @@ func (s *Scheduler) Explain(r *Request) (*Explanation, error) {
 	}
 	w, now := s.world.Load(), s.now()
 	class, cached := w.Classify(r.Class, request)
-	l.TakeAll(w, request, class, pool.At(now))
+	l.TakeWhole(w, request, class, pool.At(now))
 	explained, failed := l.Explain(rand.New(rand.NewPCG(0, 0)))
 
 	e := &Explanation{

@@ -140,7 +140,7 @@ func (s *Scheduler) PotentialLoads(r *Request) ([]PotentialLoad, error) {
 	if !request.Constraints.PinAllowed() {
 		return nil, pinNotAllowed(r.ID, &request.Constraints)
 	}
-	l.Take(s.world.Load(), request, -1, pool.Lazily(s.env.Now))
+	l.TakeWhole(s.world.Load(), request, -1, pool.Lazily(s.env.Now))
 	loads := make([]PotentialLoad, l.Candidates())
 	for i := range loads {
 		c, slot, placed := l.Candidate(i), l.Slot(i), l.Placed(i)

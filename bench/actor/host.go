@@ -128,6 +128,7 @@ func (c *core) bookAll(j *job, choice pool.Choice) (held bool, failed *pool.Fail
 		}
 	default:
 		choice.Candidate = l.Find(rank)
+		l.Complete(choice.Candidate)
 	}
 	return c.takeLocked(j, choice), nil
 }

@@ -3,6 +3,7 @@ package pool
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
@@ -22,7 +23,8 @@ const (
 	PinnedOverloaded
 	// NonFinite: a cost was not finite.
 	NonFinite
-	// SelectorFailed: the selector returned an error, no rank, or panicked.
+	// SelectorFailed: a selector of the embedder's returned an error, no rank or a cost
+	// that is not finite, or panicked.
 	SelectorFailed
 )
 
@@ -55,10 +57,12 @@ func (l *Look) Choose(rnd selector.Rand) (Choice, *Failure) {
 	in.Params, in.ISL, in.TrackPrefill = r.Params, r.ISL, r.Tracked
 	in.Candidates, in.LeastPrefill, in.Rand = l.candidates, l.least(), rnd
 	if r.Constraints.Pinned {
+		l.Complete(0)
 		return Choice{Forced: true}, nil
 	}
 	if r.HasPrefer {
 		if at := l.Find(r.Prefer); at >= 0 {
+			l.Complete(at)
 			return Choice{Candidate: at, Forced: true}, nil
 		}
 	}
@@ -67,10 +71,10 @@ func (l *Look) Choose(rnd selector.Rand) (Choice, *Failure) {
 	if l.World.builtin {
 		pick, err = l.World.Selector.Pick(in)
 	} else {
-		pick, err = pickSafely(l.World.Selector, in)
+		pick, err = l.pickSafely(l.World.Selector, l.lend())
 	}
 	if err != nil {
-		return Choice{}, selectorFailure(err)
+		return Choice{}, l.selectorFailure(err)
 	}
 	if l.indexed {
 		if pick.Cost > l.others {
@@ -80,31 +84,50 @@ func (l *Look) Choose(rnd selector.Rand) (Choice, *Failure) {
 		}
 		pick.RunnerUp = min(pick.RunnerUp, l.others)
 	}
+	l.Complete(pick.Index)
 	return Choice{Candidate: pick.Index, pick: pick}, nil
 }
 
-func selectorFailure(err error) *Failure {
+// selectorFailure says what is wrong. That a cost of the library's own is not
+// finite comes from what was asked of it; the rest is the selector's fault, but
+// for one that has looked at all candidates and wants none.
+func (l *Look) selectorFailure(err error) *Failure {
 	var cost *selector.CostError
-	if errors.As(err, &cost) {
-		return &Failure{
+	switch {
+	case errors.As(err, &cost):
+		f := &Failure{
 			Reason: NonFinite, Rank: cost.Rank, HasRank: true,
 			Rule: fmt.Sprintf("cost %v: must be finite", cost.Cost), Cause: err,
+		}
+		if !l.World.builtin {
+			f.Reason = SelectorFailed
+		}
+		return f
+	case errors.Is(err, selector.ErrNoCandidates):
+		return &Failure{
+			Reason: NoEndpoints, Rule: fmt.Sprintf("the selector wants none of %d eligible ranks", len(l.candidates)), Cause: err,
 		}
 	}
 	return &Failure{Reason: SelectorFailed, Rule: "the selector must choose one of the candidates", Cause: err}
 }
 
-// pickSafely turns a panic or a rank that is not there into an error, so that a
-// selector of the embedder's harms nobody but its own request.
-func pickSafely(s selector.Selector, in *selector.Input) (pick selector.Pick, err error) {
+// pickSafely turns a panic, a rank that is not there or a cost that cannot be
+// compared into an error, so that a selector of the embedder's harms nobody but
+// its own request.
+func (l *Look) pickSafely(s selector.Selector, in *selector.Input) (pick selector.Pick, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("selector panicked: %v", p)
 		}
 	}()
+	n := len(in.Candidates)
 	pick, err = s.Pick(in)
-	if err == nil && (pick.Index < 0 || pick.Index >= len(in.Candidates)) {
-		err = fmt.Errorf("selector chose candidate %d of %d", pick.Index, len(in.Candidates))
+	switch {
+	case err != nil:
+	case pick.Index < 0 || pick.Index >= n:
+		err = fmt.Errorf("selector chose candidate %d of %d", pick.Index, n)
+	case math.IsNaN(pick.Cost) || math.IsInf(pick.Cost, 0):
+		err = &selector.CostError{Rank: l.candidates[pick.Index].Rank, Cost: pick.Cost}
 	}
 	return pick, err
 }
@@ -131,8 +154,12 @@ func (l *Look) StandsLocked(c Choice, load *lifecycle.Load) bool {
 		l.candidates[c.Candidate] = fresh
 		return true
 	}
-	if !l.BuiltinSelector() {
-		return false
+	if !l.World.builtin {
+		if l.World.needs&(selector.NeedsLoad|selector.NeedsBlocks) != 0 {
+			return false
+		}
+		l.candidates[c.Candidate] = fresh // what has changed was not looked at
+		return true
 	}
 	confirmer, ok := l.World.Selector.(selector.Confirmer)
 	if !ok || c.pick.Exact {

@@ -19,7 +19,8 @@ type Explained struct {
 }
 
 // Explain chooses like Choose, for those who want to know why: among equal
-// candidates it takes the first. REQUIRES: TakeAll was called.
+// candidates it takes the first. REQUIRES: TakeWhole was
+// called.
 func (l *Look) Explain(rnd selector.Rand) (e Explained, failed *Failure) {
 	e.Choice, failed = l.Choose(rnd)
 	n := len(l.candidates)
@@ -27,7 +28,10 @@ func (l *Look) Explain(rnd selector.Rand) (e Explained, failed *Failure) {
 		return e, failed
 	}
 	in := &l.input
-	switch selector.LoadOf(l.World.Selector) {
+	if !l.World.builtin {
+		in = l.lend()
+	}
+	switch l.World.load {
 	case selector.LoadCost:
 		e.Parts = make([]selector.CostParts, n)
 		for i := range e.Parts {

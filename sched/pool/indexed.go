@@ -73,7 +73,7 @@ func (l *Look) takeIndexed(w *World, r *Request, class int, at Instant) bool {
 	if !w.Index.Holds(epoch) {
 		return false
 	}
-	l.indexed = true
+	l.indexed, l.whole = true, true
 	l.others = l.costOf(dimension, next.Key)
 	return true
 }

@@ -30,7 +30,7 @@ func TestIndexedLookAgreesWithTheScan(t *testing.T) {
 			r := p.request()
 			class := rnd.IntN(3) - 1
 			at := At(0)
-			scan.TakeAll(p.world, r, class, at)
+			scan.TakeWhole(p.world, r, class, at)
 			if !indexed.takeIndexed(p.world, r, class, at) {
 				continue
 			}

@@ -42,7 +42,11 @@ type Look struct {
 	candidates []selector.Candidate
 	levels     []shards.PrefixLevel
 	input      selector.Input
-	locked     bool // between LockEligible and UnlockEligible
+	lent       selector.Input // for a selector of the embedder's
+	locked     bool           // between LockEligible and UnlockEligible
+	// whole: all is filled in of the candidates. Else what the selector does not
+	// need was left out, and Complete fills it in.
+	whole bool
 
 	// indexed: the candidates are only those that can be the choice, see
 	// takeIndexed; others has the least cost that any other rank can have.
@@ -67,6 +71,7 @@ func (l *Look) Reset() {
 	l.Own.LetGo()
 	clear(l.levels[:cap(l.levels)])
 	l.input.Candidates, l.input.Rand, l.slots = nil, nil, nil
+	l.takeBack()
 }
 
 // Take looks at the ranks, by way of the load index where that can tell. The
@@ -80,9 +85,17 @@ func (l *Look) Take(w *World, r *Request, class int, at Instant) {
 
 // TakeAll looks at every rank.
 func (l *Look) TakeAll(w *World, r *Request, class int, at Instant) {
+	l.takeAll(w, r, class, at, w.needs)
+}
+
+// TakeWhole looks at every rank and fills in what the selector does not need, too.
+func (l *Look) TakeWhole(w *World, r *Request, class int, at Instant) {
+	l.takeAll(w, r, class, at, selector.NeedsAll)
+}
+
+func (l *Look) takeAll(w *World, r *Request, class int, at Instant, needs selector.Needs) {
 	l.indexed, l.common = false, 0
 	l.World, l.Request, l.Class, l.Instant = w, r, class, at
-	l.findOverlaps()
 	l.slots = w.Table.EligiblePlaces(&r.Constraints, &l.scratch)
 	l.Eligible, l.Overloaded, l.Busy = len(l.slots), 0, 0
 	l.versions = slices.Grow(l.versions[:0], len(l.slots))[:len(l.slots)]
@@ -97,8 +110,14 @@ func (l *Look) TakeAll(w *World, r *Request, class int, at Instant) {
 		}
 		l.versions[i] = l.see(place, slot)
 	}
-	l.fillOverlaps()
-	l.fillDepths(slots)
+	if needs.Has(selector.NeedsCache) {
+		l.findOverlaps()
+		l.fillOverlaps()
+	}
+	if needs.Has(selector.NeedsBlocks) {
+		l.fillDepths(slots)
+	}
+	l.whole = needs.Has(selector.NeedsCache | selector.NeedsBlocks)
 }
 
 // expect makes room for so many candidates, of which there are none yet.

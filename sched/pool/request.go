@@ -12,6 +12,10 @@ import (
 
 // Request is what choosing a rank for a request needs to know of it.
 type Request struct {
+	// ID, Class as asked for, and Priority are for selectors of the embedder's.
+	ID, Class string
+	Priority  uint32
+
 	ISL    int64
 	Blocks []uint64
 	// Overlaps list each rank once.
@@ -36,6 +40,7 @@ type Request struct {
 
 // LetGo forgets what belongs to the caller, and keeps the scratch.
 func (r *Request) LetGo() {
+	r.ID, r.Class = "", ""
 	r.Blocks, r.Overlaps, r.Taints = nil, nil, nil
 	r.Constraints = shards.Constraints{}
 }

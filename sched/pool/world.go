@@ -21,9 +21,11 @@ type World struct {
 	// Index finds the least loaded ranks; nil if the pool has none.
 	Index *shards.LoadIndex
 
-	// builtin: the selector is the library's own; load is what it goes by.
+	// builtin: the selector is the library's own; load is what it goes by, needs
+	// what it reads.
 	builtin bool
 	load    selector.Load
+	needs   selector.Needs
 	// busyAbove holds, for class c and worker w at c·workers+w, the active
 	// prefill tokens above which the worker's ranks are busy for the class.
 	busyAbove []int64
@@ -36,6 +38,7 @@ type World struct {
 func (w World) Made() *World {
 	workers := w.Table.Workers()
 	w.builtin, w.load = selector.Builtin(w.Selector), selector.LoadOf(w.Selector)
+	w.needs = needsSafely(w.Selector)
 	w.busyAbove = make([]int64, 0, w.Profile.Len()*len(workers))
 	w.sameForAll = make([]int64, w.Profile.Len())
 	for class := range w.Profile.Len() {

@@ -38,6 +38,8 @@ func Chances(s Selector, in *Input, chances []float64) (ok bool) {
 		for i := range chances {
 			chances[i] = 1 / float64(n)
 		}
+	case *composed:
+		return s.chances(in, chances)
 	case *roundRobin:
 		p, err := s.Pick(in)
 		if err != nil {
@@ -90,18 +92,29 @@ func shareLeast(in *Input, scores []float64) {
 	}
 }
 
-// shareSoftly turns finite costs into the chances of the softmax.
+// shareSoftly turns costs into the chances of the softmax; those that are NaN
+// have none.
 func shareSoftly(costs []float64, temperature float64) {
-	lo, hi := slices.Min(costs), slices.Max(costs)
-	if lo == hi {
+	lo, hi, _ := span(costs)
+	if lo < hi {
+		total := weigh(costs, lo, hi, temperature)
 		for i := range costs {
-			costs[i] = 1 / float64(len(costs))
+			costs[i] /= total
 		}
 		return
 	}
-	total := weigh(costs, lo, hi, temperature)
+	equal := 0
 	for i := range costs {
-		costs[i] /= total
+		if costs[i] == lo {
+			equal++
+		}
+	}
+	for i := range costs {
+		if costs[i] == lo {
+			costs[i] = 1 / float64(equal)
+		} else {
+			costs[i] = 0
+		}
 	}
 }
 
@@ -178,6 +191,11 @@ func Why(s Selector, p *Params, could int) string {
 		return "drawn at random"
 	case *roundRobin:
 		return "it is next in turn"
+	case *composed:
+		if p.Temperature > 0 {
+			return fmt.Sprintf("the likeliest of %d drawn from by score, at temperature %v", could, p.Temperature)
+		}
+		return one("it has the least score")
 	default:
 		return "the selector chose it"
 	}

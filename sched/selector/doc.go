@@ -1,8 +1,46 @@
-// Package selector decides on which rank a request runs. It is a sub-package
-// of floor 2 and pure: it takes no lock, starts no goroutine, reads no clock
-// and draws no random number but from the source it is given. Allowed sets,
-// labels, overload, pins and preferred ranks are settled before it is asked;
-// it chooses among the candidates that are left.
+// Package selector decides on which rank a request runs.
+//
+// Most choose one of its selectors and are done:
+//
+//	sched.Config{Selector: selector.LeastLoaded()} // or s.SetSelector, at run time
+//
+// [KV] is the default: the least cost in tokens, which weighs the prompt work
+// that is waiting and the blocks that are held against what the rank has cached;
+// see [Cost]. [RoundRobin], [Random], [PowerOfTwo] and [LeastLoaded] do not look at
+// the cache. Allowed sets, required labels, overload, pins and preferred ranks are
+// settled before any of them is asked; it chooses among the candidates that are
+// left.
+//
+// # One's own
+//
+// [Compose] makes a selector of three steps, each optional: filter, score, pick.
+//
+//	selector.Compose(selector.Policy{
+//		Name:   "long prompts to big workers",
+//		Needs:  selector.NeedsWorkers | selector.NeedsCache,
+//		Filter: func(in *selector.Input, i int) bool { return in.ISL <= 8192 || in.Workers[i].HasTaint("big") },
+//		Score:  func(in *selector.Input, i int) float64 { return -in.Candidates[i].Device },
+//	})
+//
+// Needs says what the steps read: load, live blocks, cache, labels, facts of the
+// request. What is not declared is zero and is not looked up, and a selector that
+// does not look at loads is not asked again because one has changed. For full
+// control implement [Selector], and [Declarer] with it.
+//
+// A selector must be safe for concurrent use: picks run on the goroutines of the
+// callers, many at a time. It gets a copy of what is decided by, so it cannot break
+// that. If it panics, fails, chooses a rank that is not there or by a cost that is
+// not finite, the request gets sched.ErrSelector with the details, and nobody else
+// notices; if it wants none of the candidates, which it says by [ErrNoCandidates],
+// sched.ErrNoEndpoints. A slow one holds up those who wait in line with the request,
+// and nobody else: bookings end, callers leave, and who need not wait in line does
+// not. Two things it must not do: wait for the scheduler, and end its goroutine.
+//
+// That a request must wait is decided without the selector: by the load of all
+// its eligible ranks, those that a filter rules out included. What all requests of
+// a kind need belongs into Request.RequiredTaints or Allowed.
+//
+// # How it is asked
 //
 //	Input: candidates, parameters, randomness
 //	   │
@@ -18,23 +56,16 @@
 //	   ▼
 //	the booking
 //
-// # Built in
+// Between the pick and the booking the load of the chosen rank may change; the
+// pick is then made again, unless the selector says that it still stands: those of
+// this package as a [Confirmer], any other by not needing loads. [RoundRobin] is
+// moved by bookings alone, as a [Tracker]: advisory selections and queries pick
+// too, and must change nothing. Code that is not of this package is never called
+// under a lock.
 //
-// [KV] is the default: the least cost in tokens, which weighs the prompt work
-// that is waiting and the blocks that are held against what the rank has
-// cached; see [Cost]. [RoundRobin], [Random], [PowerOfTwo] and [LeastLoaded] do
-// not look at the cache. None of them allocates in Pick, unless [Input.Scratch] is
-// too short for KV at a temperature above 0.
-//
-// # One's own
-//
-// Implement [Selector] and be safe for concurrent use: picks run on the
-// goroutines of the callers, many at a time. A selector without state needs
-// nothing more. Between the pick and the booking the load of the chosen rank
-// may change; the pick is then made again unless the selector is a [Confirmer]
-// and says that it still stands. A selector with state that bookings move is a
-// [Tracker]; Pick itself must not move it, since advisory selections and queries
-// pick too.
+// The package is a sub-package of floor 2 and pure: it takes no lock, starts no
+// goroutine, reads no clock and draws no random number but from the source it is
+// given. No selector allocates in Pick, unless [Input.Scratch] is too short.
 //
 // # Exactness
 //

@@ -95,7 +95,7 @@ func draw(costs []float64, lo, hi, temperature float64, argmin int, r Rand) int 
 }
 
 // weigh turns costs between lo and hi, not all equal, into weights and returns
-// their sum.
+// their sum. A cost that is NaN weighs 0.
 func weigh(costs []float64, lo, hi, temperature float64) (total float64) {
 	scale := 1.0
 	if hi-lo > math.MaxFloat64 {
@@ -103,6 +103,10 @@ func weigh(costs []float64, lo, hi, temperature float64) (total float64) {
 	}
 	width := float64(hi*scale) - float64(lo*scale)
 	for i, cost := range costs {
+		if math.IsNaN(cost) {
+			costs[i] = 0
+			continue
+		}
 		// Divided in two steps: width·temperature could underflow to 0 and make
 		// 0/0 of the least; so the least weighs 1 and a tiny temperature only
 		// makes the others 0.

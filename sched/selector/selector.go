@@ -10,7 +10,9 @@ import (
 var (
 	// ErrNonFinite is matched by every [*CostError].
 	ErrNonFinite = errors.New("selector: non-finite cost")
-	// ErrNoCandidates is returned for an [Input] without candidates.
+	// ErrNoCandidates is returned for an [Input] without candidates, or none that
+	// may be chosen. A selector of one's own returns an error that matches it if it
+	// wants none of them.
 	ErrNoCandidates = errors.New("selector: no candidates")
 )
 
@@ -99,7 +101,8 @@ type Candidate struct {
 }
 
 // Input is one question to a selector. Its owner may use it again; a selector
-// keeps nothing of it and changes nothing in it but Scratch.
+// keeps nothing of it and changes nothing in it but Scratch. What a selector does
+// not need, as it may declare by [Declarer], is left zero.
 type Input struct {
 	Params Params
 	// ISL is the input sequence length, in tokens, at least 0.
@@ -111,10 +114,15 @@ type Input struct {
 	Candidates []Candidate
 	// LeastPrefill is the least ActivePrefill of the eligible ranks, in tokens.
 	LeastPrefill int64
+	// Workers are the candidates' workers, each at the place of its candidate.
+	Workers []Worker
+	// Request is what is known of the request.
+	Request Facts
 	// Rand is not asked when there is nothing to draw.
 	Rand Rand
-	// Scratch is room for a selector to work in. [KV] at a temperature above 0
-	// makes it as long as the candidates.
+	// Scratch is room for a selector to work in, which may make it longer: it comes
+	// back with the next question. [KV] at a temperature above 0 makes it as long as
+	// the candidates.
 	Scratch []float64
 }
 
@@ -126,7 +134,8 @@ type Pick struct {
 	// [LeastLoaded] and [PowerOfTwo], 0 for the others.
 	Cost float64
 	// RunnerUp is the least cost among the others that were compared, +Inf if
-	// there were none.
+	// there were none. It is read of the selectors of this package only, as are
+	// Exact and Mark.
 	RunnerUp float64
 	// Exact says that the choice may have depended on every bit that was read: it
 	// stands only while the version of the chosen rank does.
@@ -140,9 +149,10 @@ type Pick struct {
 
 // Selector chooses a rank. It is safe for concurrent use. It may be called by
 // whoever has the scheduler's turn: it must not wait for the scheduler, nor end
-// its goroutine.
+// its goroutine. It may also be a [Declarer] and a [Scorer].
 type Selector interface {
-	// Pick chooses one of the candidates and changes no state.
+	// Pick chooses one of the candidates and changes no state that others see. The
+	// cost it gives must be finite.
 	Pick(in *Input) (Pick, error)
 }
 

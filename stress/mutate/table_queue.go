@@ -240,7 +240,7 @@ func poolTable() []Mutation {
 			Name:      "call a foreign selector to confirm",
 			Breaks:    "code of the embedder's runs under a rank's lock",
 			Invariant: "9",
-			Edits:     edit(chooseFile, "	if !l.BuiltinSelector() {\n		return false\n	}\n	confirmer", "	confirmer"),
+			Edits:     edit(chooseFile, "	if !l.World.builtin {\n		if l.World.needs&(selector.NeedsLoad|selector.NeedsBlocks) != 0 {\n			return false\n		}\n", "	if !l.World.builtin && l.World.needs&(selector.NeedsLoad|selector.NeedsBlocks) == 0 {\n"),
 			Test:      poolTest("TestForeignCodeIsNotCalledUnderLocks"),
 		},
 		{
