@@ -22,10 +22,11 @@ func DecayWeight(fraction float64) (weight int64, ok bool) {
 // PathObserver is told which paths of prompt blocks are live on a rank, for an
 // index over many ranks. It is called in the middle of an operation, at most
 // once for each rank, and only if something changed: it must not call the rank
-// nor keep the slice.
+// nor keep the path.
 type PathObserver interface {
 	// PathLive tells that path[from:] has become live; path[:from] was already.
-	PathLive(path []uint64, from int)
+	// kept is a copy of path[from:] that is never written, and may be kept.
+	PathLive(path []uint64, from int, kept []uint64)
 	// PathGone tells that path[to:] is live no more; path[:to] still is.
 	PathGone(path []uint64, to int)
 }
@@ -186,7 +187,7 @@ func (t *blockTree) hold(b *Booking, hashes []uint64) {
 	b.leaf, b.promptBlocks = leaf, len(hashes)
 	b.tailAbove, b.tailLen, b.tailWeight = leaf, 0, 0
 	if at < len(hashes) && t.observer != nil {
-		t.observer.PathLive(hashes, at)
+		t.observer.PathLive(hashes, at, leaf.hashes)
 	}
 }
 

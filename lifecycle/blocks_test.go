@@ -166,7 +166,10 @@ type recorder struct {
 	calls  int // since the last compare
 }
 
-func (o *recorder) PathLive(p []uint64, from int) {
+func (o *recorder) PathLive(p []uint64, from int, kept []uint64) {
+	if !slices.Equal(kept, p[from:]) {
+		o.t.Errorf("%v is to be kept of %v from %d", kept, p, from)
+	}
 	o.calls++
 	if from < 0 || from >= len(p) {
 		o.t.Fatalf("live from %d of %d", from, len(p))

@@ -52,6 +52,26 @@ type edge struct {
 	// holders is written under the lock of the edge's bucket and read by all. An
 	// edge that was split is no longer in the map and keeps the holders it had.
 	holders atomic.Pointer[holderSet]
+	// first and only have room for the first set, as most edges have one holder
+	// ever; written before the edge is published.
+	first holderSet
+	only  [1]PrefixHolder
+	// room holds the hash of an edge of one block.
+	room [1]uint64
+}
+
+// newEdge returns an edge that one rank holds whole. The hashes are kept, but for
+// a single one, which may be a part of a rank's own records.
+func newEdge(tag uint64, hashes []uint64, s *Shard) *edge {
+	e := &edge{tag: tag, hashes: hashes}
+	if len(hashes) == 1 {
+		e.room[0] = hashes[0]
+		e.hashes = e.room[:]
+	}
+	e.only[0] = PrefixHolder{s, len(hashes)}
+	e.first = holderSet{e.only[:], 1}
+	e.holders.Store(&e.first)
+	return e
 }
 
 // holderSet is one state of an edge's holders.
@@ -60,6 +80,9 @@ type holderSet struct {
 	// whole counts those that hold the edge to its end.
 	whole int
 }
+
+// noHolders is the last state of an edge.
+var noHolders holderSet
 
 // PrefixHolder is a rank that holds the first Depth blocks of an edge.
 type PrefixHolder struct {
@@ -115,8 +138,9 @@ func (p *Prefixes) Find(blocks []uint64, scratch []PrefixLevel) []PrefixLevel {
 func (p *Prefixes) Len() int { return p.edges.Size() }
 
 // hold notes that a rank holds the whole path, of which it held the first from
-// blocks before. REQUIRES: the rank's lock.
-func (p *Prefixes) hold(path []uint64, from int, s *Shard) {
+// blocks before. kept is a copy of the others, to be kept. REQUIRES: the rank's
+// lock.
+func (p *Prefixes) hold(path []uint64, from int, kept []uint64, s *Shard) {
 	place := uint64(0)
 	for at := 0; at < len(path); {
 		key := edgeKey{place, path[at]}
@@ -132,9 +156,13 @@ func (p *Prefixes) hold(path []uint64, from int, s *Shard) {
 		var parted *edge
 		e, _ := p.edges.Compute(key, func(e *edge, found bool) (*edge, bool) {
 			if !found {
-				e = &edge{tag: p.tags.Add(1), hashes: slices.Clone(rest)}
-				e.holders.Store(&holderSet{[]PrefixHolder{{s, len(rest)}}, 1})
-				return e, false
+				var hashes []uint64
+				if at >= from {
+					hashes = kept[at-from:]
+				} else {
+					hashes = slices.Clone(rest)
+				}
+				return newEdge(p.tags.Add(1), hashes, s), false
 			}
 			matched := commonPrefix(e.hashes, rest)
 			if matched < len(e.hashes) && matched < len(rest) {
@@ -219,6 +247,10 @@ func (e *edge) setDepth(s *Shard, depth int) (holders int) {
 	if at >= 0 && old[at].Depth == depth || at < 0 && depth == 0 {
 		return len(old)
 	}
+	if depth == 0 && len(old) == 1 {
+		e.holders.Store(&noHolders)
+		return 0
+	}
 	next := holderSet{list: make([]PrefixHolder, 0, len(old)+1)}
 	for i, h := range old {
 		if i != at {
@@ -253,9 +285,9 @@ func commonPrefix(a, b []uint64) int {
 type pathObserver Shard
 
 // PathLive implements lifecycle.PathObserver.
-func (o *pathObserver) PathLive(path []uint64, from int) {
+func (o *pathObserver) PathLive(path []uint64, from int, kept []uint64) {
 	s := (*Shard)(o)
-	s.env.prefixes.Load().hold(path, from, s)
+	s.env.prefixes.Load().hold(path, from, kept, s)
 }
 
 // PathGone implements lifecycle.PathObserver.
