@@ -12,17 +12,26 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/seed-3c5df8a4/turnstile/examples/gateway/fleet"
 	"github.com/seed-3c5df8a4/turnstile/examples/gateway/prompt"
 	"github.com/seed-3c5df8a4/turnstile/examples/gateway/proxy"
+	turnstileprom "github.com/seed-3c5df8a4/turnstile/integrations/prometheus"
 	"github.com/seed-3c5df8a4/turnstile/sched"
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
+	"github.com/seed-3c5df8a4/turnstile/sched/reload"
+	"github.com/seed-3c5df8a4/turnstile/sched/status"
 )
 
 // gateway holds the parts together: the scheduler decides, the fleet keeps its
 // workers, the cache guesses who holds what, the proxy speaks HTTP.
 type gateway struct {
 	options   *options
+	policy    []byte // the text that holds at first
+	backends  []byte // the backends file's, if there is one
 	log       *slog.Logger
 	scheduler *sched.Scheduler
 	fleet     *fleet.Fleet
@@ -33,14 +42,22 @@ type gateway struct {
 // then those before it have filled the caches.
 const refreshAfter = 100 * time.Millisecond
 
+// recentEvents is how many decisions the status page shows.
+const recentEvents = 100
+
 func newGateway(o *options, log *slog.Logger) (*gateway, error) {
-	file, err := o.policy()
+	g := &gateway{options: o, log: log}
+	file, err := g.readPolicy()
 	if err != nil {
 		return nil, err
 	}
-	cache := prompt.NewCache(o.cacheBlocks)
+	if err := g.readBackends(); err != nil {
+		return nil, err
+	}
+	cache, recent := prompt.NewCache(o.cacheBlocks), status.NewRecent(recentEvents)
 	s, err := sched.New(
 		sched.Config{BlockSize: o.blockSize, Policy: file, Model: o.model, RefreshAfter: refreshAfter},
+		sched.WithObserver(recent.Observe), sched.WithLogger(log),
 		sched.WithOverlapRefresher(func(_ context.Context, blocks []uint64) ([]sched.Overlap, error) {
 			return cache.Overlaps(blocks), nil
 		}),
@@ -56,44 +73,89 @@ func newGateway(o *options, log *slog.Logger) (*gateway, error) {
 	}
 	health := o.health
 	health.Down, health.Log = cache.Forget, log
-	g := &gateway{options: o, log: log, scheduler: s, fleet: fleet.New(s, health)}
-	backends := o.backends
-	if o.backendsFile != "" {
-		text, err := os.ReadFile(o.backendsFile)
-		if err != nil {
-			return nil, err
-		}
-		if backends, err = fleet.Parse(text); err != nil {
-			return nil, fmt.Errorf("%s: %w", o.backendsFile, err)
-		}
-	}
-	if err := g.fleet.Set(backends); err != nil {
+	g.scheduler, g.fleet = s, fleet.New(s, health)
+	if err := g.fleet.Set(o.backends); err != nil {
 		return nil, err
 	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(turnstileprom.New(s, turnstileprom.Config{}), collectors.NewGoCollector())
 	g.proxy = proxy.New(proxy.Config{
 		Scheduler: s, Fleet: g.fleet, Reader: prompt.NewReader(o.blockSize), Cache: cache,
 		BlockSize: o.blockSize, Timeout: o.timeout, MaxBody: o.maxBody, Tries: o.tries, Log: log,
 	})
+	g.proxy.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry}))
+	g.proxy.Handle("/status", status.New(s, status.Config{Recent: recent}))
 	return g, nil
 }
 
-// policy reads the policy that holds at first.
-func (o *options) policy() (*policy.File, error) {
+// readPolicy reads the policy that holds at first.
+func (g *gateway) readPolicy() (*policy.File, error) {
+	o := g.options
 	switch {
 	case o.policyFile != "":
 		text, err := os.ReadFile(o.policyFile)
 		if err != nil {
 			return nil, err
 		}
-		file, err := policy.Parse(text)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", o.policyFile, err)
-		}
-		return file, nil
+		g.policy = text
 	case o.demo:
-		return policy.Parse(demoPolicy)
+		g.policy = demoPolicy
 	default:
 		return nil, nil
+	}
+	file, err := policy.Parse(g.policy)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.policyFile, err)
+	}
+	return file, nil
+}
+
+// readBackends reads the backends of the first moment.
+func (g *gateway) readBackends() (err error) {
+	o := g.options
+	if o.backendsFile == "" {
+		return nil
+	}
+	if g.backends, err = os.ReadFile(o.backendsFile); err != nil {
+		return err
+	}
+	if o.backends, err = fleet.Parse(g.backends); err != nil {
+		return fmt.Errorf("%s: %w", o.backendsFile, err)
+	}
+	return nil
+}
+
+// follow takes the files up when they change, until ctx ends.
+func (g *gateway) follow(ctx context.Context, wg *sync.WaitGroup) {
+	options := reload.Options{Interval: g.options.reload, Tell: g.reloaded}
+	if path := g.options.policyFile; path != "" {
+		o := options
+		o.Current = g.policy
+		wg.Go(func() { _ = reload.Policy(ctx, path, g.options.model, g.scheduler, o) })
+	}
+	if path := g.options.backendsFile; path != "" {
+		o := options
+		o.Current = g.backends
+		wg.Go(func() {
+			_ = reload.File(ctx, path, func(text []byte) error {
+				backends, err := fleet.Parse(text)
+				if err != nil {
+					return err
+				}
+				return g.fleet.Set(backends)
+			}, o)
+		})
+	}
+}
+
+func (g *gateway) reloaded(e reload.Event) {
+	if e.Err != nil {
+		g.log.Error("file not taken: what was in force still is", "path", e.Path, "reason", e.Err)
+		return
+	}
+	g.log.Info("file taken", "path", e.Path)
+	for _, warning := range e.Warnings {
+		g.log.Warn("file taken", "path", e.Path, "warning", warning)
 	}
 }
 
@@ -112,6 +174,7 @@ func (g *gateway) serve(ctx context.Context, stdout io.Writer) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	wg.Go(func() { g.fleet.Run(background) })
+	g.follow(background, &wg)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	fmt.Fprintf(stdout, "serving on http://%s\n", listener.Addr())

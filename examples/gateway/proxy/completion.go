@@ -44,6 +44,8 @@ func (p *Proxy) completion(read func([]byte) (*prompt.Request, error)) http.Hand
 		if x.id == "" {
 			x.id = rand.Text()
 		}
+		p.flight.begin()
+		defer p.flight.end()
 		defer x.log() // also when an answer breaks off, which is a panic
 		if r.Method != http.MethodPost {
 			w.Header().Set("Allow", http.MethodPost)

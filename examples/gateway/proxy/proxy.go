@@ -13,6 +13,7 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -77,6 +78,7 @@ type Proxy struct {
 	mux       *http.ServeMux
 	transport *http.Transport
 	buffers   buffers
+	flight    flight
 	closing   atomic.Bool
 }
 
@@ -115,12 +117,13 @@ func (p *Proxy) Handle(pattern string, h http.Handler) { p.mux.Handle(pattern, h
 // ServeHTTP serves the API.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
 
-// Shutdown has /healthz say so, refuses new requests, and lets those who wait have
-// their turn until nobody waits or ctx ends. Answers that are on their way go on:
-// they are http.Server.Shutdown's to wait for.
+// Shutdown has /healthz say so, refuses new requests, lets those who wait have their
+// turn, and returns when all answers are finished or ctx has ended. Keep the server
+// listening until then: who comes meanwhile is told to go elsewhere, which is more
+// than a refused connection says.
 func (p *Proxy) Shutdown(ctx context.Context) error {
 	p.closing.Store(true)
-	return p.Scheduler.Shutdown(ctx)
+	return errors.Join(p.Scheduler.Shutdown(ctx), p.flight.landed(ctx))
 }
 
 // CloseIdle closes the connections to backends that are not in use.

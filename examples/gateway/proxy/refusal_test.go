@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -170,7 +171,7 @@ func TestShutdownFinishesWhatWasBegun(t *testing.T) {
 		waited <- text
 	}()
 	r.waiting(1)
-	down := make(chan error)
+	down := make(chan error, 1)
 	go func() { down <- r.proxy.Shutdown(t.Context()) }()
 	until(t, "it says that it goes", func() bool {
 		response, _ := r.get("/healthz")
@@ -186,8 +187,20 @@ func TestShutdownFinishesWhatWasBegun(t *testing.T) {
 		return assert.Equal(t, "shutting_down", problemOf(t, text).Code)
 	})
 	letGo()
-	require.NoError(t, <-down)
 	<-g.came
+	assert.Empty(t, down, "it waits for the last answer")
 	g.say <- "had its turn" + end
 	assert.Equal(t, "had its turn", <-waited)
+	require.NoError(t, <-down)
+}
+
+func TestShutdownWaitsNoLongerThanItsContext(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	r := newRig(t, setup{policy: oneAtATime, backends: []fleet.Backend{backend(t, g)}})
+	letGo := r.hold(g)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, r.proxy.Shutdown(ctx), context.Canceled)
+	letGo()
 }

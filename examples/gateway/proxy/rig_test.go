@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,13 +90,13 @@ func backend(t *testing.T, h http.Handler) fleet.Backend {
 	return fleet.Backend{URL: server.URL}
 }
 
-// deadBackend returns a backend that refuses connections.
-func deadBackend(t *testing.T) fleet.Backend {
-	t.Helper()
-	server := httptest.NewServer(http.NotFoundHandler())
-	server.Close()
-	return fleet.Backend{URL: server.URL}
+// deadBackend returns a backend that refuses connections. A port that was closed
+// could be another test's by now; nobody listens on port 1.
+func deadBackend(*testing.T) fleet.Backend {
+	return fleet.Backend{URL: fmt.Sprintf("http://127.0.0.1:1/%d", dead.Add(1))}
 }
+
+var dead atomic.Int32
 
 // until waits for what must come.
 func until(t *testing.T, what string, done func() bool) {

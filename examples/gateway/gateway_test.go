@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/seed-3c5df8a4/turnstile/examples/gateway/simengine"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what must come.
+const patience = time.Minute
+
+// output keeps what a gateway says. It is written by the gateway, read by the test.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// running is a gateway that was started as main starts it.
+type running struct {
+	t      *testing.T
+	url    string
+	log    output
+	stop   func()
+	done   chan error
+	client *http.Client
+	stdout output
+}
+
+func start(t *testing.T, args ...string) *running {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	r := &running{t: t, stop: stop, done: make(chan error, 1), client: &http.Client{Transport: &http.Transport{}}}
+	go func() { r.done <- run(ctx, append(args, "-listen", "127.0.0.1:0"), &r.stdout, &r.log) }()
+	t.Cleanup(func() {
+		stop()
+		r.client.CloseIdleConnections()
+	})
+	r.until("it serves", func() bool {
+		_, after, found := strings.Cut(r.stdout.String(), "serving on ")
+		r.url, _, _ = strings.Cut(after, "\n")
+		select {
+		case err := <-r.done:
+			require.Fail(t, "it did not start", "%v", err)
+		default:
+		}
+		return found
+	})
+	return r
+}
+
+func (r *running) until(what string, done func() bool) {
+	r.t.Helper()
+	for deadline := time.Now().Add(patience); !done(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			require.Fail(r.t, "waited in vain until "+what, "log: %s", r.log.String())
+		}
+	}
+}
+
+func (r *running) send(method, path, body string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, strings.NewReader(body))
+	require.NoError(r.t, err)
+	return r.client.Do(request)
+}
+
+// ask returns the status and the body of an answer.
+func (r *running) ask(method, path, body string) (int, string) {
+	r.t.Helper()
+	response, err := r.send(method, path, body)
+	require.NoError(r.t, err)
+	defer func() { require.NoError(r.t, response.Body.Close()) }()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(r.t, err)
+	return response.StatusCode, string(text)
+}
+
+const chat = `{"model": "demo", "stream": true, "max_tokens": 8, "messages": [{"role": "user", "content": "Hello."}]}`
+
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	r := start(t, "-demo", "-v")
+	status, text := r.ask(http.MethodPost, "/v1/chat/completions", chat)
+	assert.Equal(t, http.StatusOK, status)
+	assert.Equal(t, 8, strings.Count(text, `"delta"`), text)
+	assert.Contains(t, text, "data: [DONE]")
+
+	_, text = r.ask(http.MethodGet, "/v1/models", "")
+	assert.Contains(t, text, `"id":"demo"`)
+	_, text = r.ask(http.MethodGet, "/metrics", "")
+	assert.Contains(t, text, "\nturnstile_admissions_total 1\n")
+	assert.Contains(t, text, "\nturnstile_waiting_requests{class=\"interactive-any\"} 0\n")
+	status, text = r.ask(http.MethodGet, "/status?view=json", "")
+	assert.Equal(t, http.StatusOK, status)
+	assert.Contains(t, text, `"interactive-any"`)
+
+	response, err := r.send(http.MethodPost, "/v1/chat/completions", strings.Replace(chat, `: 8`, `: 20`, 1))
+	require.NoError(t, err)
+	r.stop() // as a signal does, in the middle of the answer
+	from := bufio.NewReader(response.Body)
+	rest, err := io.ReadAll(from)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	assert.Contains(t, string(rest), "data: [DONE]")
+	require.NoError(t, <-r.done)
+	assert.Contains(t, r.log.String(), "first_token")
+}
+
+func TestFilesAreTakenUp(t *testing.T) {
+	t.Parallel()
+	engine := func(model string) string {
+		server := httptest.NewServer(simengine.New(simengine.Config{Model: model}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	dir := t.TempDir()
+	backends, policy := filepath.Join(dir, "backends.yaml"), filepath.Join(dir, "policy.yaml")
+	write := func(path, text string) { require.NoError(t, os.WriteFile(path, []byte(text), 0o600)) }
+	write(backends, "backends: [{url: "+engine("first")+"}]")
+	write(policy, string(demoPolicy))
+	r := start(t, "-backends", backends, "-policy", policy, "-reload", "1ms", "-health-interval", "1ms", "-v")
+	_, text := r.ask(http.MethodGet, "/v1/models", "")
+	assert.Contains(t, text, `"first"`)
+
+	write(backends, "backends: [{url: "+engine("second")+"}]")
+	r.until("the first backend has been removed", func() bool { return strings.Contains(r.log.String(), "backend removed") })
+	_, text = r.ask(http.MethodGet, "/v1/models", "")
+	assert.NotContains(t, text, `"first"`)
+	assert.Contains(t, text, `"second"`)
+	status, _ := r.ask(http.MethodPost, "/v1/chat/completions", chat)
+	assert.Equal(t, http.StatusOK, status)
+
+	for path, bad := range map[string]string{backends: "backends: [{url: 7}]", policy: "policy_classes: 7"} {
+		write(path, bad)
+		r.until("it says why not", func() bool {
+			return strings.Contains(r.log.String(), `level=ERROR msg="file not taken: what was in force still is" path=`+path)
+		})
+		status, _ = r.ask(http.MethodPost, "/v1/chat/completions", chat)
+		assert.Equal(t, http.StatusOK, status)
+	}
+	write(policy, strings.ReplaceAll(string(demoPolicy), "-any", "-renamed"))
+	r.until("the new classes are there", func() bool {
+		_, text := r.ask(http.MethodGet, "/metrics", "")
+		return strings.Contains(text, `class="batch-renamed"`) && !strings.Contains(text, `class="batch-any"`)
+	})
+	r.stop()
+	require.NoError(t, <-r.done)
+}
+
+func TestStopsAfterTheDrainTime(t *testing.T) {
+	t.Parallel()
+	came := make(chan struct{})
+	engine := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			_, _ = io.Copy(io.Discard, r.Body)
+			close(came)
+			<-r.Context().Done()
+		}
+	}))
+	t.Cleanup(engine.Close)
+	r := start(t, "-backend", engine.URL, "-drain", "1ms")
+	cut := make(chan error)
+	go func() {
+		response, err := r.send(http.MethodPost, "/v1/chat/completions", chat)
+		if err == nil {
+			err = fmt.Errorf("answered %s", response.Status)
+			_ = response.Body.Close()
+		}
+		cut <- err
+	}()
+	<-came
+	r.stop()
+	require.ErrorContains(t, <-r.done, "not all was finished in 1ms")
+	err := <-cut
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "answered")
+}
+
+func TestFlags(t *testing.T) {
+	t.Parallel()
+	missing := filepath.Join(t.TempDir(), "missing")
+	bad := filepath.Join(t.TempDir(), "bad")
+	require.NoError(t, os.WriteFile(bad, []byte("a: b"), 0o600))
+	for args, want := range map[string]string{
+		"":                                  "exactly one of",
+		"-demo -backend http://a":           "exactly one of",
+		"-demo x":                           `unexpected argument "x"`,
+		"-demo -drain 0s":                   "greater than 0",
+		"-demo -tries 0":                    "greater than 0",
+		"-demo -prefill-rate -1":            "must not be negative",
+		"-demo -block-size 0":               "block size 0",
+		"-demo -policy " + missing:          "no such file",
+		"-demo -policy " + bad:              bad + ": invalid policy: line 1",
+		"-backends " + missing:              "no such file",
+		"-backends " + bad:                  bad + ": backends file",
+		"-backend gpu-1":                    `url "gpu-1"`,
+		"-backend http://a -listen nowhere": "nowhere",
+		"-nonsense":                         "not defined",
+		"-h":                                "help requested",
+	} {
+		err := run(t.Context(), strings.Fields(args), io.Discard, io.Discard)
+		require.ErrorContains(t, err, want, args)
+	}
+}
+
+// The files in this directory are what the README says: examples that load.
+func TestExampleFilesLoad(t *testing.T) {
+	t.Parallel()
+	o, err := parse([]string{"-backends", "backends.yaml", "-policy", "policy.yaml"}, io.Discard)
+	require.NoError(t, err)
+	g := &gateway{options: o}
+	file, err := g.readPolicy()
+	require.NoError(t, err)
+	assert.Empty(t, file.Warnings)
+	require.NoError(t, g.readBackends())
+	assert.Len(t, o.backends, 2)
+}
