@@ -28,7 +28,6 @@ func runStorm(t *testing.T, c Config) *Report {
 			c.For = 500 * time.Millisecond
 		}
 	}
-	c.Patience = 10 * time.Second
 	r, err := Run(t.Context(), c)
 	require.NoError(t, err)
 	var text bytes.Buffer
