@@ -88,5 +88,6 @@ func (e *Event) Waited() time.Duration {
 
 // Observer is told events, one at a time, on a goroutine of its own that lives
 // only while there are any. It may take its time and call the scheduler: nobody
-// waits for it. A panic is recovered and counted.
+// waits for it but Settle and Shutdown, which it must not call therefore. A panic is
+// recovered and counted.
 type Observer func(Event)
