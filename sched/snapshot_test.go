@@ -122,4 +122,9 @@ func TestSnapshotOfALongLine(t *testing.T) {
 		}
 	}
 	leaving.Wait()
+	require.Eventually(t, func() bool { return s.Stats().Waiting == n-(n+2)/3 }, time.Minute, time.Millisecond)
+	require.Equal(t, n-(n+2)/3, len(s.Snapshot(math.MaxInt).Classes[0].Heads))
+	require.NoError(t, s.SetProfile(policyOf(t, queueing))) // all are classed anew
+	require.NoError(t, s.Settle(withTimeout(t)))
+	require.Equal(t, n-(n+2)/3, len(s.Snapshot(math.MaxInt).Classes[0].Heads))
 }
