@@ -324,7 +324,7 @@ var fresh60 = fresh(60, 1000)
 type nopObserver struct{}
 
 func (nopObserver) PathLive([]uint64, int, []uint64) {}
-func (nopObserver) PathGone([]uint64, int) {}
+func (nopObserver) PathGone([]uint64, int)           {}
 
 func TestCheckFinds(t *testing.T) {
 	t.Parallel()
