@@ -11,7 +11,7 @@ import (
 // client makes one call after the other. A call that comes to wait goes on
 // without it.
 type client struct {
-	*run
+	*recording
 	number int
 	rnd    *rand.Rand
 }

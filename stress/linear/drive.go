@@ -16,8 +16,8 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 )
 
-// run is one history in the making.
-type run struct {
+// recording is one history in the making.
+type recording struct {
 	*history
 	engine engine.Engine
 	next   atomic.Int32 // requests handed out
@@ -59,7 +59,7 @@ func record(target Target, seed uint64) (h *history, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{history: newHistory(w)}
+	r := &recording{history: newHistory(w)}
 	r.engine, err = target.New(sched.Config{BlockSize: 16, Policy: file}, clock.NewManual(time.Unix(0, 0)), r.hook)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func record(target Target, seed uint64) (h *history, err error) {
 	}
 	var group sync.WaitGroup
 	for c := range clients {
-		client := &client{run: r, number: c, rnd: rand.New(rand.NewPCG(seed, uint64(c)+2))}
+		client := &client{recording: r, number: c, rnd: rand.New(rand.NewPCG(seed, uint64(c)+2))}
 		group.Go(func() {
 			for range steps {
 				client.step()
@@ -81,7 +81,7 @@ func record(target Target, seed uint64) (h *history, err error) {
 }
 
 // finish looks at the engine at rest, lets everybody go and looks again.
-func (r *run) finish(rnd *rand.Rand, client int) error {
+func (r *recording) finish(rnd *rand.Rand, client int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := r.rest(ctx, client); err != nil {
@@ -115,7 +115,7 @@ func (r *run) finish(rnd *rand.Rand, client int) error {
 
 // rest waits until every call has returned or waits and the engine moves no more,
 // and records what is seen then.
-func (r *run) rest(ctx context.Context, client int) error {
+func (r *recording) rest(ctx context.Context, client int) error {
 	for !r.decided() {
 		if ctx.Err() != nil {
 			return errors.New("a call neither returns nor is told to wait")
@@ -141,7 +141,7 @@ func (r *run) rest(ctx context.Context, client int) error {
 }
 
 // decided reports whether each call has returned or been told to wait.
-func (r *run) decided() bool {
+func (r *recording) decided() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range r.mu.calls {
@@ -160,7 +160,7 @@ func (p *pending) leave(h *history) {
 }
 
 // start begins a Schedule or Query on its own goroutine.
-func (r *run) start(number int, q *request) *pending {
+func (r *recording) start(number int, q *request) *pending {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &pending{&call{r: q, client: number}, cancel, make(chan struct{})}
 	r.shared.Lock()
@@ -192,7 +192,7 @@ func (r *run) start(number int, q *request) *pending {
 }
 
 // change makes a call about the scheduler as a whole and records it.
-func (r *run) change(client int, c change, f func() error) {
+func (r *recording) change(client int, c change, f func() error) {
 	began := r.now()
 	c.err = f()
 	if c.kind == "remove" && c.err == nil {

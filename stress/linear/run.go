@@ -55,6 +55,10 @@ const effort = 300_000
 // history do, but not how they meet. After each history it tells how the run
 // stands. The error is an *IllegalError if a history is.
 func Run(ctx context.Context, target Target, seed uint64, n int, each func(*Tally)) (*Tally, error) {
+	return run(ctx, target, seed, n, effort, each)
+}
+
+func run(ctx context.Context, target Target, seed uint64, n, effort int, each func(*Tally)) (*Tally, error) {
 	sum := &Tally{}
 	for end := seed + uint64(n); seed != end && ctx.Err() == nil; seed++ {
 		h, err := record(target, seed)
