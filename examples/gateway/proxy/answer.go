@@ -101,7 +101,7 @@ func (a *answer) broken(err error) error {
 		return a.failed
 	}
 	f := refusalFor(a.failed)
-	f.message = "the answer broke off: " + f.message
+	f.message = "the answer broke off"
 	a.parting = append(append([]byte("\n\ndata: "), f.body()...), "\n\n"...)
 	return nil
 }

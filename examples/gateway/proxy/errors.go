@@ -73,7 +73,8 @@ func (e *backendError) Error() string {
 
 func (e *backendError) Unwrap() error { return e.cause }
 
-// refusalFor maps why a request was not served to what its client is told.
+// refusalFor maps why a request was not served to what its client is told. The
+// addresses of backends and what went wrong there are for the log alone.
 func refusalFor(err error) *refusal {
 	f := &refusal{kind: kindServer, message: err.Error()}
 	set := func(status int, code string, retryAfter int) *refusal {
@@ -92,24 +93,30 @@ func refusalFor(err error) *refusal {
 		f.message = fmt.Sprintf("the body is larger than %d bytes", large.Limit)
 		return set(http.StatusRequestEntityTooLarge, "request_too_large", 0)
 	case errors.Is(err, sched.ErrDeadline), errors.Is(err, context.DeadlineExceeded):
+		f.message = "the request took longer than it may"
 		return set(http.StatusGatewayTimeout, "timeout", 0)
 	case errors.Is(err, sched.ErrCanceled), errors.Is(err, context.Canceled):
 		return set(statusClientGone, "client_gone", 0)
 	case errors.Is(err, sched.ErrQueueFull):
-		f.kind = kindLimit
+		f.kind, f.message = kindLimit, detail(err)
 		return set(http.StatusTooManyRequests, "queue_full", 1)
 	case errors.Is(err, sched.ErrWouldQueue):
-		f.kind = kindLimit
+		f.kind, f.message = kindLimit, detail(err)
 		return set(http.StatusTooManyRequests, "would_queue", 1)
 	case errors.Is(err, sched.ErrOverloaded), errors.Is(err, sched.ErrPinnedOverloaded):
+		f.message = detail(err)
 		return set(http.StatusServiceUnavailable, "overloaded", 1)
 	case errors.Is(err, sched.ErrClosed):
+		f.message = "the gateway is shutting down"
 		return set(http.StatusServiceUnavailable, "shutting_down", 1)
 	case errors.As(err, &backend) && backend.status == http.StatusServiceUnavailable:
+		f.message = "the backends that were tried are unavailable"
 		return set(http.StatusServiceUnavailable, "backend_unavailable", 1)
 	case backend != nil:
+		f.message = "the backends that were tried failed"
 		return set(http.StatusBadGateway, "backend_failed", 0)
 	case errors.Is(err, sched.ErrNoEndpoints), errors.Is(err, sched.ErrWorkerRemoved):
+		f.message = detail(err)
 		return set(http.StatusServiceUnavailable, "no_endpoints", 1)
 	case errors.Is(err, sched.ErrInvalid):
 		f.kind = kindRequest
@@ -117,4 +124,13 @@ func refusalFor(err error) *refusal {
 	default:
 		return set(http.StatusInternalServerError, "internal_error", 0)
 	}
+}
+
+// detail is what the scheduler says itself, without what a worker failed of before.
+func detail(err error) string {
+	var refused *sched.Error
+	if errors.As(err, &refused) {
+		return refused.Error()
+	}
+	return err.Error()
 }

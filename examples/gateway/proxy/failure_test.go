@@ -54,7 +54,7 @@ func TestBackendDiesMidStream(t *testing.T) {
 	g.say <- breakOff
 	p := brokenOff(t, response, from)
 	assert.Equal(t, "backend_failed", p.Code)
-	assert.Contains(t, p.Message, "the answer broke off")
+	assert.Equal(t, "the answer broke off", p.Message, "addresses are no business of the client's")
 	r.idle()
 }
 
@@ -83,7 +83,7 @@ func TestWorkerRemovedMidStream(t *testing.T) {
 	require.NoError(t, r.s.RemoveWorker(1))
 	<-g.gone
 	p := brokenOff(t, response, from)
-	assert.Contains(t, p.Message, "worker-removed")
+	assert.Equal(t, "backend_failed", p.Code)
 	r.idle()
 }
 
@@ -198,6 +198,7 @@ func TestTriesElsewhereBeforeTheFirstByte(t *testing.T) {
 			response, text := r.post("/v1/completions", streamed, nil)
 			assert.Equal(t, c.status, response.StatusCode)
 			assert.Equal(t, c.code, problemOf(t, text).Code)
+			assert.NotContains(t, text, "127.0.0.1", "addresses are no business of the client's")
 			r.idle()
 
 			r = newRig(t, setup{config: proxy.Config{Tries: 2}, backends: []fleet.Backend{c.bad(t), c.bad(t), engine(t)}})
