@@ -191,7 +191,7 @@ func (s *Scheduler) bookLocked(a *attempt, choice pool.Choice, shard *shards.Sha
 	j, rec := a.job, a.job.record
 	r := &j.request
 	p := placementOf(a.look.Placed(choice.Candidate))
-	p.Attempt = s.nextAttempt(j.id)
+	p.Attempt = s.ids.nextAttempt(rec)
 	rec.Attempt, rec.ISL, rec.Cached = p.Attempt, r.ISL, p.CachedTokens
 	rec.Tracked, rec.Expected = r.Tracked, a.expected
 	rec.Tokens = 0

@@ -96,8 +96,8 @@ func (e *expiry) sweep(s *Scheduler, w *pool.World, now int64) {
 	}
 	slices.SortFunc(due, func(a, b claim) int { return cmp.Compare(a.serial, b.serial) })
 	for _, c := range due {
-		rec, found := s.ids.Load(c.id)
-		if !found || rec.shard.Load() == nil {
+		rec := s.ids.find(c.id)
+		if rec == nil || rec.shard.Load() == nil {
 			continue
 		}
 		if expired, until := s.expire(rec, c.attempt, now-ttl); expired {

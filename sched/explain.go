@@ -198,7 +198,7 @@ func (s *Scheduler) refusedAtDoor(r *Request, l *pool.Look, now int64) error {
 	if c := &l.Request.Constraints; !c.PinAllowed() {
 		return pinNotAllowed(r.ID, c)
 	}
-	if _, taken := s.ids.Load(r.ID); taken {
+	if s.ids.find(r.ID) != nil {
 		return duplicate(r.ID)
 	}
 	switch {

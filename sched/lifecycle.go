@@ -151,7 +151,7 @@ func (s *Scheduler) moveLocked(rec *record, from *shards.Shard, dest *shards.Slo
 	o := overlapOn(rec.overlaps, dest.Shard.ID())
 	rec.Cached = s.params.Tiers.CachedTokens(o.Device, o.Host, o.Disk, s.params.BlockSize, rec.ISL)
 	rec.worker = dest.Worker
-	rec.Attempt = s.nextAttempt(rec.ID)
+	rec.Attempt = s.ids.nextAttempt(rec)
 	tokens := int64(0)
 	if rec.Tracked {
 		tokens = max(0, rec.ISL-rec.Cached)
@@ -195,7 +195,7 @@ func (s *Scheduler) ended(rec *record, how EventKind) {
 	if s.outbox != nil {
 		s.tellEnded(rec, how)
 	}
-	s.unclaim(rec)
+	s.ids.unclaim(rec)
 	s.expiry.ended(s)
 	if cause := how.cause(); cause != nil {
 		s.finish(rec, cause)
@@ -218,8 +218,8 @@ func (s *Scheduler) undo(rec *record) {
 
 // byID finds the record of a live booking.
 func (s *Scheduler) byID(id string) (*record, error) {
-	rec, found := s.ids.Load(id)
-	if !found || rec.shard.Load() == nil {
+	rec := s.ids.find(id)
+	if rec == nil || rec.shard.Load() == nil {
 		return nil, &Error{Code: ErrNotFound, Request: id, Rule: "no live booking has this id"}
 	}
 	return rec, nil

@@ -105,14 +105,14 @@ func (s *Scheduler) run(ctx context.Context, j *job, r *Request, query bool, arr
 	}
 	s.sampler.end(s, began)
 	if err != nil {
-		s.unclaim(rec)
+		s.ids.unclaim(rec)
 		s.reject(rec, r.ID, j.served, query, err)
 	} else {
 		if rec.life != nil {
 			s.tellGranted(rec, j.served, query, placement, s.now())
 		}
 		if query {
-			s.unclaim(rec)
+			s.ids.unclaim(rec)
 			s.counters.queries.Inc()
 		}
 	}
@@ -141,10 +141,10 @@ func (s *Scheduler) admitAtDoor(ctx context.Context, j *job, r *Request, query b
 		return pinNotAllowed(r.ID, c)
 	}
 	rec := &record{life: s.begin()}
-	if _, taken := s.ids.LoadOrStore(r.ID, rec); taken {
+	rec.ID = r.ID
+	if !s.ids.claim(rec) {
 		return duplicate(r.ID)
 	}
-	rec.ID = r.ID
 	j.record = rec
 	var err error
 	switch {
@@ -154,18 +154,9 @@ func (s *Scheduler) admitAtDoor(ctx context.Context, j *job, r *Request, query b
 		err = noWorkers(r.ID)
 	}
 	if err != nil {
-		s.unclaim(rec)
+		s.ids.unclaim(rec)
 	}
 	return err
-}
-
-// unclaim frees the id of a record that is not booked any more, unless that was
-// done before and the id is another's by now: a booking whose owner was not told
-// yet may be ended by its id or with its worker.
-func (s *Scheduler) unclaim(rec *record) {
-	s.ids.Compute(rec.ID, func(holder *record, _ bool) (*record, bool) {
-		return holder, holder == nil || holder == rec
-	})
 }
 
 // outcome is what became of an attempt to decide without standing in line.
@@ -273,7 +264,7 @@ func (s *Scheduler) stand(ctx context.Context, j *job) (*record, Placement, erro
 		err := j.err
 		s.putJob(j)
 		s.tellRejected(rec, id, served, query, err, decided)
-		s.unclaim(rec)
+		s.ids.unclaim(rec)
 		s.deliver()
 		return nil, Placement{}, err
 	}
@@ -284,7 +275,7 @@ func (s *Scheduler) stand(ctx context.Context, j *job) (*record, Placement, erro
 		if !query {
 			s.undo(rec)
 		}
-		s.unclaim(rec)
+		s.ids.unclaim(rec)
 		s.reject(rec, id, served, query, err)
 		s.freed() // for those who wait
 		s.deliver()
@@ -294,7 +285,7 @@ func (s *Scheduler) stand(ctx context.Context, j *job) (*record, Placement, erro
 		s.tellGranted(rec, served, query, placement, decided)
 	}
 	if query {
-		s.unclaim(rec)
+		s.ids.unclaim(rec)
 		s.counters.queries.Inc()
 	}
 	s.deliver()
@@ -314,7 +305,7 @@ func (s *Scheduler) leave(ctx context.Context, j *job) error {
 	if c := s.ledger.uncount(j); c != nil {
 		class = c.name
 	}
-	s.unclaim(rec)
+	s.ids.unclaim(rec)
 	s.reject(rec, id, class, query, err)
 	// From here on the job is the holder's, which unlinks it before it decides
 	// anything.

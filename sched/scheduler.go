@@ -36,11 +36,7 @@ type Scheduler struct {
 	sampler   *sampler // nil unless selections are timed
 
 	env *shards.Env
-	// ids holds the record of every request that waits, is being decided or is
-	// booked.
-	ids      *xsync.MapOf[string, *record]
-	seed     maphash.Seed
-	attempts [attemptStripes]paddedCounter // by hash of the id
+	ids ids
 
 	// world is replaced under edit and read by all.
 	world atomic.Pointer[pool.World]
@@ -72,14 +68,6 @@ type Scheduler struct {
 
 // longestTTL keeps times in range.
 const longestTTL = 70 * 365 * 24 * time.Hour
-
-// attemptStripes spreads the attempt counters; the ids of one stripe share one.
-const attemptStripes = 8
-
-type paddedCounter struct {
-	value atomic.Uint64 // written at each booking of an id of this stripe
-	_     [56]byte
-}
 
 // counters are the events Stats reports that are not counted elsewhere.
 type counters struct {
@@ -114,8 +102,8 @@ func New(config Config, opts ...Option) (*Scheduler, error) {
 	}
 	s := &Scheduler{
 		config: config, params: config.params(), clock: o.clock, origin: o.clock.Now(), rand: o.rand,
-		estimator: o.estimator, refresher: o.refresher, ids: xsync.NewMapOf[string, *record](),
-		seed: maphash.MakeSeed(), closed: make(chan struct{}),
+		estimator: o.estimator, refresher: o.refresher,
+		ids: ids{seed: maphash.MakeSeed()}, closed: make(chan struct{}),
 	}
 	if o.onDecision != nil {
 		s.journal = &journal{hook: o.onDecision, failed: s.hookPanicked}
@@ -142,10 +130,6 @@ func (s *Scheduler) now() int64 { return int64(s.clock.Now().Sub(s.origin)) }
 
 // since returns a wall time in the scheduler's nanoseconds.
 func (s *Scheduler) since(t time.Time) int64 { return int64(t.Sub(s.origin)) }
-
-func (s *Scheduler) nextAttempt(id string) uint64 {
-	return s.attempts[maphash.String(s.seed, id)%attemptStripes].value.Add(1)
-}
 
 // enterTurn has all that is due done: by this caller if the turn is free, else
 // by whoever has it.
@@ -212,7 +196,7 @@ func (s *Scheduler) dropRank(shard *shards.Shard) {
 	for b := range shard.BookingsLocked() {
 		shard.ReleaseLocked(b)
 		// A booking whose owner has gone meanwhile may have left its id to another.
-		if rec, found := s.ids.Load(b.ID); found && &rec.Booking == b {
+		if rec := s.ids.find(b.ID); rec != nil && &rec.Booking == b {
 			dropped = append(dropped, rec)
 		} else {
 			ghosts++

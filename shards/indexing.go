@@ -59,7 +59,8 @@ func (t *Table) Shown(index *LoadIndex) {
 		s.Lock()
 		if s.mu.place.index == index && s.mu.place.hidden != hidden {
 			s.mu.place.hidden = hidden
-			index.update(s)
+			load := s.mu.rank.Load()
+			index.update(s, &load)
 		}
 		s.Unlock()
 	}

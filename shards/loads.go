@@ -4,6 +4,8 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+
+	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 )
 
 // Dimension is a measure by which LoadIndex finds the least.
@@ -228,9 +230,7 @@ func (x *LoadIndex) take(s *Shard) bool {
 // give takes a shard out. REQUIRES: the shard's lock.
 func (x *LoadIndex) give(s *Shard) {
 	s.mu.place.hidden = true
-	x.update(s)
-	x.mark(&s.mu.place.decaying, &x.decaying, false)
-	x.mark(&s.mu.place.excessive, &x.excessive, false)
+	x.update(s, nil)
 	at := s.mu.place.at
 	s.mu.place = place{}
 	x.shards[at].Store(nil)
@@ -240,20 +240,17 @@ func (x *LoadIndex) give(s *Shard) {
 }
 
 // update brings a shard's keys up to date. REQUIRES: the shard's lock.
-func (x *LoadIndex) update(s *Shard) {
-	load := s.mu.rank.Load()
+func (x *LoadIndex) update(s *Shard, load *lifecycle.Load) {
 	p := &s.mu.place
 	keys := [dimensions]int64{hiddenKey, hiddenKey, hiddenKey}
-	x.mark(&p.decaying, &x.decaying, !p.hidden && load.Prefill.Decays())
-	if p.hidden {
-		x.mark(&p.excessive, &x.excessive, false)
-	} else {
+	decays, excessive := false, false
+	if !p.hidden {
+		decays = load.Prefill.Decays()
 		// Whatever the time: if it mattered, the index would not be used.
 		prefill := load.Prefill.Active(load.Prefill.AnchorSince)
-		fits := prefill < maxPart/x.weights.Prefill && load.Blocks < maxPart/x.weights.Block &&
-			load.Requests < maxPart/max(1, x.weights.Request)
-		x.mark(&p.excessive, &x.excessive, !fits)
-		if fits {
+		excessive = prefill >= maxPart/x.weights.Prefill || load.Blocks >= maxPart/x.weights.Block ||
+			load.Requests >= maxPart/max(1, x.weights.Request)
+		if !excessive {
 			keys = [dimensions]int64{
 				ByCost:     x.weights.Prefill*prefill + x.weights.Block*load.Blocks + x.weights.Request*load.Requests,
 				ByPrefill:  prefill,
@@ -261,18 +258,28 @@ func (x *LoadIndex) update(s *Shard) {
 			}
 		}
 	}
+	// Keys that do not tell all are written while the index is not used.
+	x.mark(&p.decaying, &x.decaying, decays || p.decaying)
+	x.mark(&p.excessive, &x.excessive, excessive || p.excessive)
+	x.store(p.at, &keys)
+	x.mark(&p.decaying, &x.decaying, decays)
+	x.mark(&p.excessive, &x.excessive, excessive)
+}
+
+// store writes the keys of a place. REQUIRES: its shard's lock.
+func (x *LoadIndex) store(at int, keys *[dimensions]int64) {
 	if x.groups == nil {
 		for d, key := range keys {
-			set(&x.keys[d][p.at], key)
+			set(&x.keys[d][at], key)
 		}
 		return
 	}
-	number := p.at / groupSize
+	number := at / groupSize
 	g := &x.groups[number]
 	g.Lock()
 	defer g.Unlock()
 	for d, key := range keys {
-		word, least := &x.keys[d][p.at], &x.minima[d][number]
+		word, least := &x.keys[d][at], &x.minima[d][number]
 		old := word.Load()
 		if old == key {
 			continue
@@ -294,9 +301,12 @@ func (x *LoadIndex) update(s *Shard) {
 
 // mark keeps a count in step with a condition of one shard.
 func (x *LoadIndex) mark(was *bool, count *atomic.Int64, is bool) {
-	if *was == is {
-		return
+	if *was != is {
+		x.change(was, count, is)
 	}
+}
+
+func (x *LoadIndex) change(was *bool, count *atomic.Int64, is bool) {
 	*was = is
 	if is {
 		count.Add(1)

@@ -251,7 +251,7 @@ func (s *Shard) publishLocked() {
 	load := s.mu.rank.Load()
 	s.published.write(&load)
 	if x := s.mu.place.index; x != nil {
-		x.update(s)
+		x.update(s, &load)
 	}
 	perturb.Point()
 	pre := &load.Prefill

@@ -13,6 +13,7 @@ const (
 	closeFile     = "sched/close.go"
 	doFile        = "sched/do.go"
 	bookingFile   = "sched/booking.go"
+	idsFile       = "sched/ids.go"
 )
 
 func schedTest(name string) Test { return Test{Package: "sched", Name: name} }
@@ -173,7 +174,7 @@ func lineTable() []Mutation {
 			Name:      "keep the id of a request that has left",
 			Breaks:    "the id is a duplicate for ever",
 			Invariant: "8, 10",
-			Edits:     edit(scheduleFile, "	s.unclaim(rec)\n	s.reject(rec, id, class, query, err)\n", "	s.reject(rec, id, class, query, err)\n"),
+			Edits:     edit(scheduleFile, "	s.ids.unclaim(rec)\n	s.reject(rec, id, class, query, err)\n", "	s.reject(rec, id, class, query, err)\n"),
 			Test:      schedTest("TestLeaverIsUnlinkedAtOnce"),
 		},
 		{
@@ -476,14 +477,14 @@ func doorTable() []Mutation {
 			Name:      "do not notice duplicates",
 			Breaks:    "one id is booked twice",
 			Invariant: "8",
-			Edits:     edit(scheduleFile, "	if _, taken := s.ids.LoadOrStore(r.ID, rec); taken {\n", "	if _, taken := s.ids.LoadAndStore(r.ID, rec); taken && r.ID == \"\" {\n"),
+			Edits:     edit(idsFile, "other.claimed.hash == rec.claimed.hash && other.ID == rec.ID", "other == rec"),
 			Test:      scriptTest("duplicate.txt"),
 		},
 		{
 			Name:      "keep the id of a request refused at the door",
 			Breaks:    "the id is a duplicate for ever",
 			Invariant: "8, 10",
-			Edits:     edit(scheduleFile, "	if err != nil {\n		s.unclaim(rec)\n	}\n	return err\n", "	return err\n"),
+			Edits:     edit(scheduleFile, "	if err != nil {\n		s.ids.unclaim(rec)\n	}\n	return err\n", "	return err\n"),
 			Test:      schedTest("TestErrorsCarryDetails"),
 		},
 		{
