@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -175,6 +176,10 @@ func (w *world) move() {
 		_ = w.PrefillDone(w.anyID(), 0)
 	case 10, 11:
 		_ = w.Release(w.anyID(), 0)
+	case 12:
+		// A class that never queues has a backlog only from before it was one.
+		profile := strings.ReplaceAll(explained, "request_queue_limit_per_worker: 0", "request_queue_limit_per_worker: "+fmt.Sprint(3*w.rand.IntN(2)))
+		require.NoError(w, w.SetProfile(policyOf(w, profile)))
 	}
 	require.NoError(w, w.Settle(w.ctx))
 }
@@ -246,6 +251,33 @@ func TestExplainSaysWhatScheduleDoes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A class that never queues can have a backlog: from before it was one.
+func TestExplainAClassWithABacklogFromBefore(t *testing.T) {
+	t.Parallel()
+	d := &decisions{}
+	queues := strings.ReplaceAll(explained, "request_queue_limit_per_worker: 0", "request_queue_limit_per_worker: 3")
+	s := newScheduler(t, sched.Config{Profile: policyOf(t, queues)}, sched.WithDecisionHook(d.hook))
+	addWorkers(t, s, 2)
+	schedule(t, s, sched.Request{ID: "busy", ISL: 400, Pin: &sched.RankID{Worker: 1}})
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		_, err := s.Schedule(ctx, &sched.Request{ID: "waits", Class: "never", ISL: 1, Pin: &sched.RankID{Worker: 1}})
+		left <- err
+	}()
+	require.Equal(t, sched.DecisionQueued, (<-d.of("waits")).Kind)
+	require.NoError(t, s.SetProfile(policyOf(t, explained)))
+
+	r := &sched.Request{ID: "r", Class: "never", ISL: 1, Pin: &sched.RankID{Worker: 2}}
+	e, err := s.Explain(r)
+	require.NoError(t, err)
+	require.Equal(t, "queue-full", e.Code)
+	_, err = s.Schedule(t.Context(), r)
+	require.EqualError(t, err, e.Err.Error())
+	leave()
+	require.ErrorIs(t, <-left, sched.ErrCanceled)
 }
 
 func requireExplained(t *testing.T, e *sched.Explanation, p sched.Placement, text string) {

@@ -111,6 +111,6 @@ func edit(file, old, replacement string) []Edit { return []Edit{{file, old, repl
 func Table() []Mutation {
 	return slices.Concat(
 		sequencerTable(), ringTable(), bookingTable(), lineTable(), lifecycleTable(), doorTable(), outboxTable(), queueTable(),
-		poolTable(), shardsTable(), rankTable(),
+		poolTable(), shardsTable(), rankTable(), explainTable(),
 	)
 }
