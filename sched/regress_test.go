@@ -2,6 +2,8 @@ package sched_test
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -169,5 +171,62 @@ func TestQueryDoesNotPassThoseBeforeIt(t *testing.T) {
 		require.NoError(t, (<-third).Release())
 	}
 	require.NoError(t, two.Release())
+	requireIdle(t, s)
+}
+
+// Whoever looks for a backlog while another profile is adopted finds all of it or
+// that it is not known yet; never a part, by which a never-queue request was
+// refused or admitted.
+func TestBacklogIsClassedAnewInOneStep(t *testing.T) {
+	t.Parallel()
+	const text = `
+default_policy_family: f
+uncached_isl_buckets: [{min_tokens: 0, bucket: all}]
+policy_classes:
+  - {name: f, policy_family: f, cache_bucket: all, quantum: 1000, prefill_busy_threshold: 0}
+  - {name: n, quantum: 1000, prefill_busy_threshold: 0%s}
+`
+	queues := policyOf(t, fmt.Sprintf(text, ""))
+	never := policyOf(t, fmt.Sprintf(text, ", request_queue_limit_per_worker: 0"))
+	s := newScheduler(t, sched.Config{Profile: queues})
+	addWorkers(t, s, 1)
+	hold := schedule(t, s, sched.Request{ID: "hold", ISL: 10})
+	ctx, cancel := context.WithCancel(t.Context())
+	const backlog = 200
+	var waiting sync.WaitGroup
+	for i := range backlog {
+		waiting.Go(func() {
+			_, err := s.Schedule(ctx, &sched.Request{ID: fmt.Sprint(i), ISL: 10, Class: "n"})
+			assert.ErrorIs(t, err, sched.ErrCanceled)
+		})
+	}
+	require.Eventually(t, func() bool { return s.Stats().Classes[1].Pending == backlog }, time.Minute, time.Millisecond)
+
+	var looking sync.WaitGroup
+	stop := make(chan struct{})
+	for range 4 {
+		looking.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				// None while the counters still stand for the other profile.
+				if n := s.Stats().Classes[1].Pending; n != 0 {
+					assert.EqualValues(t, backlog, n)
+				}
+			}
+		})
+	}
+	for range 100 {
+		require.NoError(t, s.SetProfile(never))
+		require.NoError(t, s.SetProfile(queues))
+	}
+	close(stop)
+	looking.Wait()
+	cancel()
+	waiting.Wait()
+	require.NoError(t, hold.Release())
 	requireIdle(t, s)
 }

@@ -271,6 +271,14 @@ func lineTable() []Mutation {
 			Test:      scriptTest("profile_reclass.txt"),
 		},
 		{
+			Name:      "class anew one after the other",
+			Breaks:    "a never-queue request is admitted or refused by a part of the backlog",
+			Invariant: "3, 4",
+			Edits: edit(ledgerFile, "	l.mu.Lock()\n	defer l.mu.Unlock()\n	l.resetLocked(p)\n	for _, e := range waiting {\n		e.Value.counted = nil\n		e.Value.place.leave()\n		l.countLocked(e.Value, e.Class())\n	}\n",
+				"	l.reset(p)\n	for _, e := range waiting {\n		l.mu.Lock()\n		e.Value.counted = nil\n		e.Value.place.leave()\n		l.countLocked(e.Value, e.Class())\n		l.mu.Unlock()\n	}\n"),
+			Test: schedTest("TestBacklogIsClassedAnewInOneStep"),
+		},
+		{
 			Name:      "test no lane when the world changes",
 			Breaks:    "a worker that comes serves nobody who waits",
 			Invariant: "6",
