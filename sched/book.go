@@ -40,8 +40,9 @@ type attempt struct {
 	told     *entry // the place of the decision in the journal, outside the turn
 }
 
-// attempt makes one attempt. REQUIRES: the look was taken.
-func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, Placement, error) {
+// attempt makes one attempt and, if it succeeds, says in the job where. REQUIRES:
+// the look was taken.
+func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, error) {
 	rules := a.world.Profile.Class(a.class)
 	if exclusive || rules.BusyWorkerRatio > 0 && rules.BusyWorkerRatio < 1 {
 		return s.attemptLocked(a)
@@ -49,7 +50,7 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, Placement, err
 	gated := rules.CanQueue()
 	choice, failed := a.look.Choose(s.rand)
 	if failed != nil {
-		return decided, Placement{}, FailureError(a.job.id, failed)
+		return decided, FailureError(a.job.id, failed)
 	}
 	if a.onlyReads() {
 		p := placementOf(a.look.Placed(choice.Candidate))
@@ -58,10 +59,11 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, Placement, err
 		// If the witness has not moved it was one when nobody was found to wait.
 		if !s.undisturbed(a) || gated && !a.look.StillIdle() {
 			told.drop()
-			return lostRace, Placement{}, nil
+			return lostRace, nil
 		}
 		told.keep()
-		return decided, p, nil
+		a.job.placement = p
+		return decided, nil
 	}
 	a.expected = s.estimate(a, choice)
 	chosen := a.look.Slot(choice.Candidate)
@@ -69,7 +71,7 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, Placement, err
 	if gated && a.look.WasBusy(choice.Candidate) {
 		other := a.look.IdleCandidate(choice.Candidate)
 		if other < 0 {
-			return lostRace, Placement{}, nil
+			return lostRace, nil
 		}
 		witness = a.look.Slot(other)
 	}
@@ -81,27 +83,26 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, Placement, err
 		(!a.turn || !chosen.Shard.HintedLocked() && !witness.Shard.HintedLocked()) &&
 		(!gated || a.idleLocked(witness)) &&
 		a.look.StandsLocked(choice, &load) && a.trackLocked(choice)
-	var placement Placement
 	if holds {
-		placement = s.takeLocked(a, choice, chosen.Shard)
+		s.takeLocked(a, choice, chosen.Shard)
 	}
 	shards.UnlockBoth(chosen.Shard, witness.Shard)
 	if !holds {
 		a.told.drop()
-		return lostRace, Placement{}, nil
+		return lostRace, nil
 	}
-	return decided, placement, nil
+	return decided, nil
 }
 
 // attemptLocked looks, chooses and books with all eligible ranks locked. Code of
 // the embedder's is not called under locks: its selector chooses before, and its
 // choice is booked as long as it may be.
-func (s *Scheduler) attemptLocked(a *attempt) (outcome, Placement, error) {
+func (s *Scheduler) attemptLocked(a *attempt) (outcome, error) {
 	l := a.look
 	foreign := !l.BuiltinSelector()
 	choice, failed := l.Choose(s.rand)
 	if failed != nil {
-		return decided, Placement{}, FailureError(a.job.id, failed)
+		return decided, FailureError(a.job.id, failed)
 	}
 	a.expected = s.estimate(a, choice)
 	chosen := l.Candidate(choice.Candidate).Rank
@@ -111,25 +112,26 @@ func (s *Scheduler) attemptLocked(a *attempt) (outcome, Placement, error) {
 	s.reserve(a)
 	defer func() { a.told.drop() }() // unless it is kept
 	if !s.undisturbed(a) || a.turn && l.HintedLocked() {
-		return lostRace, Placement{}, nil
+		return lostRace, nil
 	}
 	l.Retake()
 	if !foreign {
 		if choice, failed = l.Choose(s.rand); failed != nil {
-			return decided, Placement{}, FailureError(a.job.id, failed)
+			return decided, FailureError(a.job.id, failed)
 		}
 	} else if choice.Candidate = l.Find(chosen); choice.Candidate < 0 {
-		return lostRace, Placement{}, nil
+		return lostRace, nil
 	}
 	l.Complete(choice.Candidate)
 	if l.MustWait() || !a.trackLocked(choice) {
-		return lostRace, Placement{}, nil
+		return lostRace, nil
 	}
 	shard := l.Slot(choice.Candidate).Shard
 	if shard.DeadLocked() {
-		return lostRace, Placement{}, nil
+		return lostRace, nil
 	}
-	return decided, s.takeLocked(a, choice, shard), nil
+	s.takeLocked(a, choice, shard)
+	return decided, nil
 }
 
 // reserve takes the place in the journal of a booking outside the turn. It comes
@@ -150,14 +152,14 @@ func (a *attempt) trackLocked(choice pool.Choice) bool {
 	return a.job.query || a.look.TrackLocked(choice)
 }
 
-// takeLocked books, unless the job is a query. REQUIRES: the rank's lock.
-func (s *Scheduler) takeLocked(a *attempt, choice pool.Choice, shard *shards.Shard) Placement {
-	if a.job.query {
-		p := placementOf(a.look.Placed(choice.Candidate))
-		a.told.keepAt(p)
-		return p
+// takeLocked places the job and books, unless it is a query. REQUIRES: the rank's
+// lock.
+func (s *Scheduler) takeLocked(a *attempt, choice pool.Choice, shard *shards.Shard) {
+	a.job.placement = placementOf(a.look.Placed(choice.Candidate))
+	if !a.job.query {
+		s.bookLocked(a, choice, shard)
 	}
-	return s.bookLocked(a, choice, shard)
+	a.told.keepAt(&a.job.placement)
 }
 
 // undisturbed reports whether the world stands and nobody else's turn has come.
@@ -187,10 +189,9 @@ func (a *attempt) idleLocked(slot *shards.Slot) bool {
 }
 
 // bookLocked makes the booking. REQUIRES: the rank's lock.
-func (s *Scheduler) bookLocked(a *attempt, choice pool.Choice, shard *shards.Shard) Placement {
+func (s *Scheduler) bookLocked(a *attempt, choice pool.Choice, shard *shards.Shard) {
 	j, rec := a.job, a.job.record
-	r := &j.request
-	p := placementOf(a.look.Placed(choice.Candidate))
+	r, p := &j.request, &j.placement
 	p.Attempt = s.ids.nextAttempt(rec)
 	rec.Attempt, rec.ISL, rec.Cached = p.Attempt, r.ISL, p.CachedTokens
 	rec.Tracked, rec.Expected = r.Tracked, a.expected
@@ -208,8 +209,6 @@ func (s *Scheduler) bookLocked(a *attempt, choice pool.Choice, shard *shards.Sha
 	}
 	rec.shard.Store(shard)
 	shard.BookLocked(&rec.Booking, r.Blocks)
-	a.told.keepAt(p)
-	return p
 }
 
 // estimate returns the expected prefill duration of a request on its rank.

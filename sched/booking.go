@@ -48,7 +48,7 @@ type record struct {
 }
 
 // handle gives the owner its booking.
-func (s *Scheduler) handle(rec *record, p Placement) *Booking {
+func (s *Scheduler) handle(rec *record, attempt uint64) *Booking {
 	s.counters.admitted.Inc()
 	s.expiry.booked(s)
 	b := &rec.own
@@ -58,7 +58,7 @@ func (s *Scheduler) handle(rec *record, p Placement) *Booking {
 		cleanup := runtime.AddCleanup(b, func(l leak) { l.reclaim() }, leak{s, rec})
 		b.cleanup = &cleanup
 	}
-	rec.held.Store(p.Attempt)
+	rec.held.Store(attempt)
 	b.s, b.rec = s, rec
 	return b
 }

@@ -47,15 +47,14 @@ func TestEndBeforeTheGrantIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec := j.record
-	_, placement, err := s.fast(j)
-	if err != nil {
+	if _, err := s.fast(j); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.PrefillDone("r", 0); err != nil { // by somebody who only knows the id
 		t.Fatal(err)
 	}
 	_ = s.RemoveWorker(1)
-	s.tellGranted(rec, "class", false, placement, 5)
+	s.tellGranted(rec, "class", false, j.placement, 5)
 	if err := s.Settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}

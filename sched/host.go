@@ -53,7 +53,7 @@ func (l *line) Prepare(class int, j *job) queue.Verdict {
 		return queue.LostRace
 	}
 	a := attempt{job: j, look: l.looks, world: l.world, class: class, never: never, turn: true}
-	out, placement, err := s.attempt(&a, l.races >= lostRaces)
+	out, err := s.attempt(&a, l.races >= lostRaces)
 	if out == lostRace {
 		l.races++
 		s.counters.retries.Inc()
@@ -61,7 +61,7 @@ func (l *line) Prepare(class int, j *job) queue.Verdict {
 	}
 	l.races = 0
 	s.sampler.end(s, began)
-	j.placement, j.err = placement, err
+	j.err = err
 	return queue.Settled
 }
 

@@ -49,7 +49,8 @@ type job struct {
 	// wake has room for one token, which means "look".
 	wake chan struct{}
 
-	// The outcome, written by the holder of the turn before it settles the job.
+	// The outcome, written by the holder of the turn before it settles the job, or
+	// by the owner if it does not stand in line.
 	placement Placement
 	err       error
 	// served names the class it was decided in, decided is when that was, in ns;

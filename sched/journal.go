@@ -59,9 +59,9 @@ func (e *entry) drop() { e.set(entryDropped) }
 
 // keepAt keeps an admission whose placement was not known when its place in the
 // order was taken.
-func (e *entry) keepAt(p Placement) {
+func (e *entry) keepAt(p *Placement) {
 	if e != nil {
-		e.decision.Placement = p // read only once it is kept
+		e.decision.Placement = *p // read only once it is kept
 		e.keep()
 	}
 }

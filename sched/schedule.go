@@ -26,11 +26,12 @@ func (s *Scheduler) schedule(ctx context.Context, r *Request, arrival int64) (*B
 		return nil, err
 	}
 	j := s.getJob()
-	rec, placement, err := s.run(ctx, j, r, false, arrival)
+	var placement Placement
+	rec, err := s.run(ctx, j, r, false, arrival, &placement)
 	if err != nil {
 		return nil, err
 	}
-	return s.handle(rec, placement), nil
+	return s.handle(rec, placement.Attempt), nil
 }
 
 // Query waits for the request's turn like Schedule but books nothing: it returns
@@ -40,7 +41,8 @@ func (s *Scheduler) Query(ctx context.Context, r *Request) (Placement, error) {
 		return Placement{}, err
 	}
 	j := s.getJob()
-	_, placement, err := s.run(ctx, j, r, true, unknownArrival)
+	var placement Placement
+	_, err := s.run(ctx, j, r, true, unknownArrival, &placement)
 	return placement, err
 }
 
@@ -89,27 +91,31 @@ func present(ctx context.Context, r *Request) error {
 	return nil
 }
 
-// run takes a job from arrival to outcome, and gives it back.
-func (s *Scheduler) run(ctx context.Context, j *job, r *Request, query bool, arrival int64) (*record, Placement, error) {
+// run takes a job from arrival to outcome, and gives it back. If there is no error
+// it fills in the placement.
+func (s *Scheduler) run(
+	ctx context.Context, j *job, r *Request, query bool, arrival int64, placement *Placement,
+) (*record, error) {
 	if err := s.admitAtDoor(ctx, j, r, query, arrival); err != nil {
 		s.reject(nil, r.ID, "", query, err)
 		s.putJob(j)
 		s.deliver()
-		return nil, Placement{}, err
+		return nil, err
 	}
 	rec := j.record
 	began := s.sampler.begin(s)
-	outcome, placement, err := s.fast(j)
+	outcome, err := s.fast(j)
 	if outcome == mustStand {
-		return s.stand(ctx, j)
+		return s.stand(ctx, j, placement)
 	}
 	s.sampler.end(s, began)
 	if err != nil {
 		s.ids.unclaim(rec)
 		s.reject(rec, r.ID, j.served, query, err)
 	} else {
+		*placement = j.placement
 		if rec.life != nil {
-			s.tellGranted(rec, j.served, query, placement, s.now())
+			s.tellGranted(rec, j.served, query, j.placement, s.now())
 		}
 		if query {
 			s.ids.unclaim(rec)
@@ -118,7 +124,7 @@ func (s *Scheduler) run(ctx context.Context, j *job, r *Request, query bool, arr
 	}
 	s.putJob(j)
 	s.deliver()
-	return rec, placement, err
+	return rec, err
 }
 
 // admitAtDoor makes the checks that need neither the ranks nor the line, and
@@ -173,31 +179,31 @@ const lostRaces = 8
 
 // fast decides without the line, if nobody waits and the request need not wait,
 // or if its class never queues.
-func (s *Scheduler) fast(j *job) (outcome, Placement, error) {
+func (s *Scheduler) fast(j *job) (outcome, error) {
 	l := s.looks.Get().(*pool.Look)
 	defer s.putLook(l)
 	for races := 0; ; races++ {
 		w := s.world.Load()
 		if w.Closed {
-			return decided, Placement{}, &Error{Code: ErrClosed, Request: j.id}
+			return decided, &Error{Code: ErrClosed, Request: j.id}
 		}
 		// waiting is read before the ranks: whoever comes to wait after this is
 		// found by the second look, under the rank's lock.
 		waiting := s.waiting.Load() != 0
 		perturb.Point()
-		class, _ := w.Classify(j.class, &j.request)
+		class := w.ClassOf(j.class, &j.request)
 		rules := w.Profile.Class(class)
 		j.served = rules.Name
 		limit, never := rules.NeverQueues()
 		var usage queue.Usage
 		if waiting {
 			if !never {
-				return mustStand, Placement{}, nil
+				return mustStand, nil
 			}
 			if rules.CanQueue() {
 				var known bool
 				if usage, known = s.ledger.usageFor(w.Profile, class); !known {
-					return mustStand, Placement{}, nil
+					return mustStand, nil
 				}
 			}
 		}
@@ -210,29 +216,29 @@ func (s *Scheduler) fast(j *job) (outcome, Placement, error) {
 		switch {
 		case l.AllOverloaded():
 		case !never && mustWait:
-			return mustStand, Placement{}, nil
+			return mustStand, nil
 		case never && rules.CanQueue() && (usage.Requests > 0 || mustWait):
 			// The world is asked after the usage was read and before the ranks are
 			// found unmoved: at that instant all three stood.
 			if s.world.Load() == w && (usage.Requests > 0 || l.Unmoved()) {
-				return decided, Placement{}, queueFull(j.id, rules.Name, limit, usage.Of(limit), 0)
+				return decided, queueFull(j.id, rules.Name, limit, usage.Of(limit), 0)
 			}
 			if races >= lostRaces {
-				return mustStand, Placement{}, nil
+				return mustStand, nil
 			}
 			s.counters.retries.Inc()
 			continue
 		}
 		a := attempt{job: j, look: l, world: w, class: class, never: never}
-		if out, placement, err := s.attempt(&a, races >= lostRaces); out != lostRace {
-			return out, placement, err
+		if out, err := s.attempt(&a, races >= lostRaces); out != lostRace {
+			return out, err
 		}
 		s.counters.retries.Inc()
 	}
 }
 
 // stand publishes the job in line and waits for its outcome.
-func (s *Scheduler) stand(ctx context.Context, j *job) (*record, Placement, error) {
+func (s *Scheduler) stand(ctx context.Context, j *job, placement *Placement) (*record, error) {
 	rec, query, id := j.record, j.query, j.id
 	j.keep()
 	s.waiting.Add(1)
@@ -255,7 +261,7 @@ func (s *Scheduler) stand(ctx context.Context, j *job) (*record, Placement, erro
 		case <-ctx.Done():
 			j.parked.Store(false)
 			if err := s.leave(ctx, j); err != nil {
-				return nil, Placement{}, err
+				return nil, err
 			}
 		}
 	}
@@ -266,9 +272,9 @@ func (s *Scheduler) stand(ctx context.Context, j *job) (*record, Placement, erro
 		s.tellRejected(rec, id, served, query, err, decided)
 		s.ids.unclaim(rec)
 		s.deliver()
-		return nil, Placement{}, err
+		return nil, err
 	}
-	placement, err := s.finishGrant(ctx, j)
+	p, err := s.finishGrant(ctx, j)
 	rec.waited = j.queuedFor
 	s.putJob(j)
 	if err != nil {
@@ -279,17 +285,18 @@ func (s *Scheduler) stand(ctx context.Context, j *job) (*record, Placement, erro
 		s.reject(rec, id, served, query, err)
 		s.freed() // for those who wait
 		s.deliver()
-		return nil, Placement{}, err
+		return nil, err
 	}
 	if rec.life != nil {
-		s.tellGranted(rec, served, query, placement, decided)
+		s.tellGranted(rec, served, query, p, decided)
 	}
 	if query {
 		s.ids.unclaim(rec)
 		s.counters.queries.Inc()
 	}
 	s.deliver()
-	return rec, placement, nil
+	*placement = p
+	return rec, nil
 }
 
 // leave settles a job whose owner has gone, with its counters, and returns the

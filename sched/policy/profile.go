@@ -123,6 +123,10 @@ func (p *Profile) Config() Config {
 // CanQueue reports whether requests of any class can ever have to wait.
 func (p *Profile) CanQueue() bool { return p.canQueue }
 
+// ByNameAlone reports whether a request's class depends on its name alone, as
+// there is one bucket.
+func (p *Profile) ByNameAlone() bool { return len(p.buckets) == 1 }
+
 // Classify returns the index of the class of a request that asks for name and
 // has that many uncached tokens: the explicit class of that name, else the cell
 // of the family of that name (unknown or empty: the default family) in the last

@@ -81,5 +81,15 @@ func (w *World) Classify(name string, r *Request) (class int, cached int64) {
 	return w.Profile.Classify(name, max(0, r.ISL-cached)), cached
 }
 
+// ClassOf returns a request's class, and looks at what is cached only if that can
+// matter.
+func (w *World) ClassOf(name string, r *Request) int {
+	if w.Profile.ByNameAlone() {
+		return w.Profile.Classify(name, 0)
+	}
+	class, _ := w.Classify(name, r)
+	return class
+}
+
 // Cost returns the scheduling cost of a request in tokens.
 func Cost(isl, cached int64) int64 { return max(1, isl-cached) }

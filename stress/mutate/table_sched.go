@@ -85,7 +85,7 @@ func bookingTable() []Mutation {
 			Breaks:    "selection and booking are two steps",
 			Invariant: "1, 2",
 			Edits: []Edit{
-				{bookFile, "	if holds {\n		placement = s.takeLocked(a, choice, chosen.Shard)\n	}\n	shards.UnlockBoth(chosen.Shard, witness.Shard)\n", "	shards.UnlockBoth(chosen.Shard, witness.Shard)\n	perturb.Point()\n	if holds {\n		chosen.Shard.Lock()\n		placement = s.takeLocked(a, choice, chosen.Shard)\n		chosen.Shard.Unlock()\n	}\n"},
+				{bookFile, "	if holds {\n		s.takeLocked(a, choice, chosen.Shard)\n	}\n	shards.UnlockBoth(chosen.Shard, witness.Shard)\n", "	shards.UnlockBoth(chosen.Shard, witness.Shard)\n	perturb.Point()\n	if holds {\n		chosen.Shard.Lock()\n		s.takeLocked(a, choice, chosen.Shard)\n		chosen.Shard.Unlock()\n	}\n"},
 			},
 			Test: hammered("TestOnePlaceIsBookedOnce"),
 		},
@@ -93,7 +93,7 @@ func bookingTable() []Mutation {
 			Name:      "let a query book",
 			Breaks:    "a query leaves load behind",
 			Invariant: "7",
-			Edits:     edit(bookFile, "	if a.job.query {\n		p := placementOf(a.look.Placed(choice.Candidate))\n		a.told.keepAt(p)\n		return p\n	}\n", ""),
+			Edits:     edit(bookFile, "	if !a.job.query {\n		s.bookLocked(a, choice, shard)\n	}\n", "	s.bookLocked(a, choice, shard)\n"),
 			Test:      scriptTest("query_waits.txt"),
 		},
 		{
