@@ -19,7 +19,7 @@ func TestWorkerOfAnAbandonedBookingIsRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.ids.unclaim(b.rec)      // leave
+	s.ids.unclaim(b.rec)  // leave
 	_ = s.RemoveWorker(1) // dropRank
 	s.undo(b.rec)         // line.Settle
 	if n := s.expiry.live.Load(); n != 0 {

@@ -101,7 +101,8 @@ func (s *Scheduler) prepare(j *job, r *Request, query bool, arrival int64) error
 // keep copies what the request lent, because the holder of the turn may look at
 // it after the caller has left.
 func (j *job) keep() {
-	j.stood = true
+	// An outcome without a placement means that nothing was booked.
+	j.stood, j.placement = true, Placement{}
 	r := &j.request
 	j.blocks = append(j.blocks[:0], r.Blocks...)
 	j.overlaps = append(j.overlaps[:0], r.Overlaps...)
