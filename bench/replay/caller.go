@@ -104,13 +104,10 @@ func (d *driver) entered() {
 
 // overlaps names the ranks that hold most of the prompt's leading blocks.
 func (d *driver) overlaps(blocks []uint64, i int) []sched.Overlap {
-	if len(blocks) == 0 {
-		return nil
-	}
-	best := d.index.best(blocks, d.cfg.MaxOverlaps, i)
+	best := d.holders.Best(blocks, d.cfg.MaxOverlaps, i)
 	out := make([]sched.Overlap, len(best))
 	for j, b := range best {
-		out[j] = sched.Overlap{Rank: d.rankID(b.rank), Device: float64(b.blocks)}
+		out[j] = sched.Overlap{Rank: d.rankID(b.Rank), Device: float64(b.Blocks)}
 	}
 	return out
 }

@@ -13,7 +13,7 @@ import (
 const never = math.MaxInt64
 
 // node is one simulated rank that callers and the driver share.
-// LOCK ORDER: node → index.
+// LOCK ORDER: node → holders.
 type node struct {
 	driver *driver
 	// next is the simulated time of the rank's next event, or never; written
@@ -27,7 +27,7 @@ type node struct {
 
 func newNode(d *driver, i int) *node {
 	n := &node{driver: d}
-	n.mu.rank = simrank.New(d.cfg.Rank, rankIndex{d.index, i})
+	n.mu.rank = simrank.New(d.cfg.Rank, d.holders.Of(i))
 	n.next.Store(never)
 	return n
 }

@@ -104,7 +104,7 @@ func workers(cfg Config) []sched.Worker {
 type driver struct {
 	cfg     Config
 	engine  engine.Engine
-	index   *index
+	holders *simrank.Holders
 	nodes   []*node
 	flights []flight
 	ids     []string
@@ -148,7 +148,7 @@ func newDriver(eng engine.Engine, cfg Config) *driver {
 	d := &driver{
 		cfg:     cfg,
 		engine:  eng,
-		index:   newIndex(ranks),
+		holders: simrank.NewHolders(ranks),
 		nodes:   make([]*node, ranks),
 		flights: make([]flight, len(cfg.Requests)),
 		ids:     make([]string, len(cfg.Requests)),
