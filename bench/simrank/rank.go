@@ -8,16 +8,23 @@ package simrank
 
 import (
 	"container/heap"
+	"math"
 	"time"
 )
 
-// Config holds the speed and size of a rank. All fields must be positive.
+// Config holds the speed and size of a rank. All fields but DecodeBatch must be
+// positive.
 type Config struct {
 	// PrefillRate is how many uncached prompt tokens are computed per second,
 	// one request at a time, first come first served.
 	PrefillRate float64
-	// DecodeRate is how many output tokens per second each decode slot makes.
+	// DecodeRate is how many output tokens per second a request makes that decodes
+	// alone.
 	DecodeRate float64
+	// DecodeBatch is how many more must decode with it for each to make half of
+	// that: a step of n takes 1 + (n−1)/DecodeBatch times as long as one of 1. 0: as
+	// long.
+	DecodeBatch float64
 	// DecodeSlots is how many requests decode at once; more wait for a slot.
 	DecodeSlots int
 	// KVBlocks is the size of the cache.
@@ -71,9 +78,13 @@ type Rank struct {
 	busy    bool
 	ready   time.Duration // when that prefill is done, or the last one was
 
-	running  decodes // those in a slot
-	slotless []*run  // prefilled, waiting for a slot
-	pinned   int     // jobs whose blocks are
+	running decodes // those in a slot
+	// decoded is how long a request that decodes alone would have taken for what
+	// one that decoded all the time has made, until since.
+	decoded, since time.Duration
+
+	slotless []*run // prefilled, waiting for a slot
+	pinned   int    // jobs whose blocks are
 	serial   uint64
 }
 
@@ -82,10 +93,10 @@ type run struct {
 	Job
 	private int64     // blocks beside the shared ones
 	blocks  []*cached // the shared ones, once pinned
-	began   time.Duration
-	emitted int64 // output blocks told of
-	next    time.Duration
+	emitted int64     // output blocks told of
 	serial  uint64
+	// began and next are times by Rank.decoded.
+	began, next time.Duration
 }
 
 // New returns an idle rank with an empty cache, which tells index what it holds.
@@ -109,13 +120,33 @@ func (r *Rank) Submit(now time.Duration, job Job, events []Event) []Event {
 func (r *Rank) Next() (at time.Duration, ok bool) {
 	switch {
 	case r.busy && len(r.running) > 0:
-		return min(r.ready, r.running[0].next), true
+		return min(r.ready, r.nextDecode()), true
 	case r.busy:
 		return r.ready, true
 	case len(r.running) > 0:
-		return r.running[0].next, true
+		return r.nextDecode(), true
 	}
 	return 0, false
+}
+
+// nextDecode is the time of the next event of those that decode, of which there
+// is at least one.
+func (r *Rank) nextDecode() time.Duration {
+	return r.since + time.Duration(math.Ceil(float64(r.running[0].next-r.decoded)*r.slowness()))
+}
+
+// slowness is by how much longer a step takes than one of a request alone.
+func (r *Rank) slowness() float64 {
+	if r.cfg.DecodeBatch == 0 || len(r.running) < 2 {
+		return 1
+	}
+	return 1 + float64(len(r.running)-1)/r.cfg.DecodeBatch
+}
+
+// pass lets those that decode come to a time at which their number changes.
+func (r *Rank) pass(now time.Duration) {
+	r.decoded += time.Duration(float64(now-r.since) / r.slowness())
+	r.since = now
 }
 
 // Advance appends to events what happens until now, in order. Events are at the
@@ -128,8 +159,8 @@ func (r *Rank) Advance(now time.Duration, events []Event) []Event {
 		}
 		// At one time decodes go first: a slot or a block that becomes free can
 		// be had by what is next.
-		if len(r.running) > 0 && r.running[0].next == at {
-			events = r.decoded(events)
+		if len(r.running) > 0 && r.nextDecode() == at {
+			events = r.decode(at, events)
 		} else {
 			events = r.prefilled(events)
 		}
@@ -167,7 +198,7 @@ func (r *Rank) prefilled(events []Event) []Event {
 	case j.OSL <= 1 && r.cfg.Block > j.OSL: // nothing to decode
 		events = r.finish(j, now, events)
 	case len(r.running) < r.cfg.DecodeSlots:
-		r.decode(j, now)
+		r.begin(j, now)
 	default:
 		r.slotless = append(r.slotless, j)
 	}
@@ -175,30 +206,32 @@ func (r *Rank) prefilled(events []Event) []Event {
 	return events
 }
 
-// decode puts a prefilled job in a slot.
-func (r *Rank) decode(j *run, now time.Duration) {
-	j.began = now
+// begin puts a prefilled job in a slot.
+func (r *Rank) begin(j *run, now time.Duration) {
+	r.pass(now)
+	j.began = r.decoded
 	r.serial++
 	j.serial = r.serial
 	r.plan(j)
 	heap.Push(&r.running, j)
 }
 
-// plan sets the time of the job's next event: its next full output block or,
+// plan sets when the job's next event is due: its next full output block or,
 // if none is left, its end. The first token was there when decoding began.
 func (r *Rank) plan(j *run) {
 	token := min(j.OSL, (j.emitted+1)*r.cfg.Block)
 	j.next = j.began + seconds(float64(max(0, token-1))/r.cfg.DecodeRate)
 }
 
-func (r *Rank) decoded(events []Event) []Event {
+// decode lets the next event of those that decode happen, which is now.
+func (r *Rank) decode(now time.Duration, events []Event) []Event {
 	j := r.running[0]
-	now := j.next
+	r.decoded, r.since = j.next, now
 	if (j.emitted+1)*r.cfg.Block <= j.OSL {
 		j.emitted++
 		events = append(events, Event{j.Tag, OutputBlock, now})
 	}
-	if r.plan(j); j.next > now || (j.emitted+1)*r.cfg.Block <= j.OSL {
+	if r.plan(j); j.next > r.decoded || (j.emitted+1)*r.cfg.Block <= j.OSL {
 		heap.Fix(&r.running, 0)
 		return events
 	}
@@ -208,7 +241,7 @@ func (r *Rank) decoded(events []Event) []Event {
 		next := r.slotless[0]
 		r.slotless[0] = nil
 		r.slotless = r.slotless[1:]
-		r.decode(next, now)
+		r.begin(next, now)
 	}
 	r.prefill(now)
 	return events

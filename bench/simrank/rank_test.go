@@ -32,6 +32,25 @@ var small = Config{PrefillRate: 1000, DecodeRate: 10, DecodeSlots: 1, KVBlocks: 
 
 const ms = time.Millisecond
 
+// TestABatchDecodesSlower: each makes half as much with one more beside it, if
+// the batch is one.
+func TestABatchDecodesSlower(t *testing.T) {
+	cfg := small
+	cfg.DecodeSlots, cfg.DecodeBatch = 2, 1
+	r := New(cfg, held{})
+	// Prefills end at 10 and 20 ms. The first would make its 5 tokens after the first
+	// one in 400 ms. After 10 ms it has company, and the other 390 take 780.
+	r.Submit(0, Job{Tag: 1, ISL: 10, OSL: 5}, nil)
+	r.Submit(0, Job{Tag: 2, ISL: 10, OSL: 7}, nil)
+	// The second has made 390 of its 600 ms by then, and is alone again.
+	require.Equal(t, []Event{
+		{1, FirstToken, 10 * ms},
+		{2, FirstToken, 20 * ms},
+		{1, Finished, 800 * ms},
+		{2, Finished, 1010 * ms},
+	}, r.Advance(10*time.Second, nil))
+}
+
 func TestOneJob(t *testing.T) {
 	index := held{}
 	r := New(small, index)

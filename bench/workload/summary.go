@@ -42,29 +42,41 @@ func Summarize(requests []Request, block int64) Summary {
 		return s
 	}
 	s.Span = requests[len(requests)-1].At - requests[0].At
-	// seen tells the blocks that occurred from those that a cache could hold: a
-	// prompt's last block is not cached unless it is full.
-	seen := make(map[uint64]bool)
+	seen := make(map[uint64]struct{})
+	uncached := Uncached(requests, block)
 	for i := range requests {
 		r := &requests[i]
 		s.Input += r.ISL
 		s.Output += r.OSL
 		s.LongestOutput = max(s.LongestOutput, r.OSL)
 		s.BlockRefs += int64(len(r.Blocks))
-		full := r.FullBlocks(block)
-		hits := 0
-		for hits < len(full) && seen[full[hits]] {
-			hits++
-		}
-		s.Uncached += r.ISL - int64(hits)*block
-		for j, h := range r.Blocks {
-			if j < len(full) {
-				seen[h] = true
-			} else if !seen[h] {
-				seen[h] = false
-			}
+		s.Uncached += uncached[i]
+		for _, h := range r.Blocks {
+			seen[h] = struct{}{}
 		}
 	}
 	s.DistinctBlocks = int64(len(seen))
 	return s
+}
+
+// Uncached returns, for each of the requests, the prompt tokens that one cache
+// without bound would not hold when it arrives. A prompt's last block is not cached
+// unless it is full.
+func Uncached(requests []Request, block int64) []int64 {
+	out := make([]int64, len(requests))
+	cached := make(map[uint64]struct{})
+	for i := range requests {
+		full := requests[i].FullBlocks(block)
+		hits := 0
+		for ; hits < len(full); hits++ {
+			if _, ok := cached[full[hits]]; !ok {
+				break
+			}
+		}
+		out[i] = requests[i].ISL - int64(hits)*block
+		for _, h := range full[hits:] {
+			cached[h] = struct{}{}
+		}
+	}
+	return out
 }
