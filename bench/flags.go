@@ -23,8 +23,10 @@ type options struct {
 	load                    float64
 	prefillRate, decodeRate float64
 	decodeSlots             int
+	decodeBatch             float64
 	kvBlocks, block         int64
 	maxOverlaps             int
+	maxBatched              int64
 	threshold               int64
 	thresholdSet            bool
 
@@ -33,7 +35,8 @@ type options struct {
 	actorIndex    bool
 	harness       bool
 
-	micro microOptions
+	simulate simulateOptions
+	micro    microOptions
 }
 
 // usageError is an error of whoever called the program.
@@ -57,7 +60,8 @@ func parseFlags(args []string, engines []namedEngine, stderr io.Writer) (*option
 	f.Float64Var(&o.speed, "speed", 0, "simulated seconds per second; 0 makes a run last 3.2 s, with a trace 8 s, or as long as 2500 arrivals per second take")
 	f.Float64Var(&o.load, "load", 0.85, "share of the ranks' prefill capacity that the workload takes if 70 % of what could be reused is; decides -prefill-rate")
 	f.Float64Var(&o.prefillRate, "prefill-rate", 0, "uncached prompt tokens per simulated second and rank; 0 follows from -load")
-	f.Float64Var(&o.decodeRate, "decode-rate", 50, "output tokens per simulated second and decode slot")
+	f.Float64Var(&o.decodeRate, "decode-rate", 50, "output tokens per simulated second of a request that decodes alone")
+	f.Float64Var(&o.decodeBatch, "decode-batch", 0, "further requests with which each decodes half as fast; 0 is 64 with -simulate, else that it makes no difference")
 	f.IntVar(&o.decodeSlots, "decode-slots", 64, "requests that one rank decodes at once")
 	f.Int64Var(&o.kvBlocks, "kv-blocks", 0, "KV blocks of each rank, evicted least recently used first; 0 is as many as hold 1,048,576 tokens")
 	f.Int64Var(&o.block, "block", 0, "block size in tokens; 0 is 64, with a trace 512")
@@ -67,6 +71,8 @@ func parseFlags(args []string, engines []namedEngine, stderr io.Writer) (*option
 	f.BoolVar(&o.skipBad, "skip-bad", false, "pass over bad lines of the trace, counting them, instead of failing at the first")
 	f.BoolVar(&o.sort, "sort", false, "sort a trace that is not in the order of time, instead of failing where time goes back")
 	f.BoolVar(&o.actorIndex, "actor-index", true, "let the actor engines select through the same indexes as the sharded one")
+	f.Int64Var(&o.maxBatched, "max-batched", 8192, "tokens per batch that each worker announces; busy thresholds that are a fraction go by it")
+	o.simulate.register(f)
 	o.micro.register(f)
 	f.BoolVar(&o.harness, "harness", true, "also measure the CPU of the replay itself, on an engine that decides next to nothing")
 
@@ -85,8 +91,9 @@ func parseFlags(args []string, engines []namedEngine, stderr io.Writer) (*option
 
 	var errs []error
 	var err error
-	if o.micro.wanted(set) {
-		if errs = o.micro.check(set, ranks, *engineNames); f.NArg() > 0 {
+	errs = append(errs, o.simulate.check(set)...)
+	if !o.simulate.on && o.micro.wanted(set) {
+		if errs = append(errs, o.micro.check(set, ranks, *engineNames)...); f.NArg() > 0 {
 			errs = append(errs, fmt.Errorf("%q: flags only", f.Arg(0)))
 		}
 		if len(errs) > 0 {
@@ -132,9 +139,11 @@ func (o *options) check(set map[string]bool) []error {
 	rule(o.load >= 0.01 && o.load <= 10, "load", o.load, "0.01 to 10")
 	rule(o.prefillRate == 0 || o.prefillRate >= 1 && finite(o.prefillRate), "prefill-rate", o.prefillRate, "0, or 1 or above, and finite")
 	rule(o.decodeRate >= 0.01 && finite(o.decodeRate), "decode-rate", o.decodeRate, "0.01 or above, and finite")
+	rule(o.decodeBatch >= 0 && finite(o.decodeBatch), "decode-batch", o.decodeBatch, "0 or above, and finite")
 	rule(o.decodeSlots >= 1, "decode-slots", o.decodeSlots, "1 or above")
 	rule(o.kvBlocks >= 0, "kv-blocks", o.kvBlocks, "0 or above")
 	rule(o.block >= 0 && o.block <= 1<<20, "block", o.block, "0 to 1048576")
+	rule(o.maxBatched >= 1, "max-batched", o.maxBatched, "1 or above")
 	rule(o.maxOverlaps >= 0, "max-overlaps", o.maxOverlaps, "0 or above")
 	rule(o.threshold >= 0, "threshold", o.threshold, "0 or above")
 	if set["load"] && o.prefillRate != 0 {

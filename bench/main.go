@@ -3,7 +3,8 @@
 // and ends within a minute; -trace replays a recorded workload instead.
 //
 // With -scenario, -quick, -json or -html it compares the engines in small closed
-// loops instead, and holds what they reach against what is required.
+// loops instead, and holds what they reach against what is required. With
+// -simulate it compares selectors and class settings in virtual time.
 //
 // It exits with 0 if every request was scheduled and nothing was left behind, 1
 // if not or if the trace is bad, 2 if a flag is, and 130 if interrupted.
@@ -65,6 +66,9 @@ func run(ctx context.Context, args []string, engines []namedEngine, stdout, stde
 			return exitInterrupted
 		}
 		return exitFault
+	}
+	if o.simulate.on {
+		return runSimulation(ctx, o, p, stdout, stderr, terminal)
 	}
 	p.describe(stdout)
 	var show *progress

@@ -26,6 +26,8 @@ Compares the engines in small closed loops, against what is required:
 	go run ./bench -quick
 	go run ./bench -scenario NAME[,NAME...]|all [-rounds N] [-duration D] [-callers N,...] [-ranks N,...] [-engines NAME,...]
 		[-json FILE] [-html FILE] [-cpuprofile FILE]
+Compares selectors and class settings in virtual time:
+	go run ./bench -simulate [-trace FILE] [-settings NAME,...] [-policy FILE]... [-json FILE] [-html FILE]
 `
 
 const (

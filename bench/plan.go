@@ -26,6 +26,8 @@ const (
 	// engines are measured and not their lack of cores.
 	mostArrivals = 2500
 	kvTokens     = 1 << 20
+	// simulatedBatch is about what a large model on one accelerator shows.
+	simulatedBatch = 64
 	// reuse is the share found, as a rule, of what one boundless cache would
 	// hold: prefixes lie on some rank, caches are small, and routing is a
 	// compromise.
@@ -33,8 +35,6 @@ const (
 	// plainRate is the prefill rate for a workload without a span, from which
 	// none can be derived.
 	plainRate = 10_000
-	// maxBatched is announced by each worker; no policy here depends on it.
-	maxBatched = 8192
 )
 
 // plan is what all runs of one comparison have in common.
@@ -81,16 +81,20 @@ func newPlan(ctx context.Context, o *options) (*plan, error) {
 		Requests:         requests,
 		Workers:          o.workers,
 		Ranks:            o.ranks,
-		MaxBatchedTokens: maxBatched,
+		MaxBatchedTokens: o.maxBatched,
 		MaxOverlaps:      o.maxOverlaps,
 		Speed:            o.speed,
 		Rank: simrank.Config{
 			PrefillRate: o.prefillRate,
 			DecodeRate:  o.decodeRate,
 			DecodeSlots: o.decodeSlots,
+			DecodeBatch: o.decodeBatch,
 			KVBlocks:    orInt(o.kvBlocks, max(1, kvTokens/block)),
 			Block:       block,
 		},
+	}
+	if o.simulate.on && o.decodeBatch == 0 {
+		p.replay.Rank.DecodeBatch = simulatedBatch
 	}
 	p.choose(run)
 	return p, nil
@@ -159,31 +163,52 @@ func orInt(value, otherwise int64) int64 {
 
 // describe prints what is run, with every value that was chosen.
 func (p *plan) describe(w io.Writer) {
-	s, r := p.summary, p.replay
-	chosen := func(is bool, how string) string {
-		if is {
-			return " (" + how + ")"
-		}
-		return ""
-	}
-	if p.bad > 0 {
-		fmt.Fprintf(w, "bad lines passed over: %d\n", p.bad)
-		for _, err := range p.badErrs {
-			fmt.Fprintf(w, "  %v\n", err)
-		}
-		if more := p.bad - len(p.badErrs); more > 0 {
-			fmt.Fprintf(w, "  and %d more\n", more)
-		}
-	}
+	r := p.replay
+	p.badLines(w)
 	fmt.Fprintf(w, "machine   %s %s/%s, GOMAXPROCS %d\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0))
-	fmt.Fprintf(w, "workload  %s: %d requests over %.1f s, mean input %.0f and output %.0f tokens, of the input %.0f new\n",
-		p.source, s.Requests, s.Span.Seconds(), s.MeanInput(), s.MeanOutput(), s.MeanUncached())
-	fmt.Fprintf(w, "ranks     %d x %d: prefill %.0f tokens/s%s, decode %d slots of %g tokens/s, %d KV blocks of %d tokens\n",
-		r.Workers, r.Ranks, r.Rank.PrefillRate,
-		chosen(p.chosen.prefillRate, fmt.Sprintf("for a load of %g", p.options.load)),
-		r.Rank.DecodeSlots, r.Rank.DecodeRate, r.Rank.KVBlocks, r.Rank.Block)
+	fmt.Fprintf(w, "workload  %s\nranks     %s\n", p.workload(), p.ranks())
 	fmt.Fprintf(w, "policy    on, mixed: a rank is busy above %d prefill tokens%s; mixed: one request in four never queues\n",
 		p.threshold, chosen(p.chosen.threshold, "what a request brings"))
 	fmt.Fprintf(w, "speed     %.4g simulated seconds per second%s: a run lasts about %.1f s, and its tick of 1 ms is %.4g ms simulated\n",
 		r.Speed, chosen(p.chosen.speed, "chosen"), p.length()/r.Speed, r.Speed)
+}
+
+// badLines tells of lines of the trace that were passed over.
+func (p *plan) badLines(w io.Writer) {
+	if p.bad == 0 {
+		return
+	}
+	fmt.Fprintf(w, "bad lines passed over: %d\n", p.bad)
+	for _, err := range p.badErrs {
+		fmt.Fprintf(w, "  %v\n", err)
+	}
+	if more := p.bad - len(p.badErrs); more > 0 {
+		fmt.Fprintf(w, "  and %d more\n", more)
+	}
+}
+
+func (p *plan) workload() string {
+	s := p.summary
+	return fmt.Sprintf("%s: %d requests over %.1f s, mean input %.0f and output %.0f tokens, of the input %.0f new",
+		p.source, s.Requests, s.Span.Seconds(), s.MeanInput(), s.MeanOutput(), s.MeanUncached())
+}
+
+func (p *plan) ranks() string {
+	r := p.replay
+	slower := ""
+	if b := r.Rank.DecodeBatch; b > 0 {
+		slower = fmt.Sprintf(" (half of it each with %g more)", b)
+	}
+	return fmt.Sprintf("%d x %d: prefill %.0f tokens/s%s, decode %d slots of %g tokens/s%s, %d KV blocks of %d tokens",
+		r.Workers, r.Ranks, r.Rank.PrefillRate,
+		chosen(p.chosen.prefillRate, fmt.Sprintf("for a load of %g", p.options.load)),
+		r.Rank.DecodeSlots, r.Rank.DecodeRate, slower, r.Rank.KVBlocks, r.Rank.Block)
+}
+
+// chosen says how a value that no flag gave came about.
+func chosen(is bool, how string) string {
+	if is {
+		return " (" + how + ")"
+	}
+	return ""
 }

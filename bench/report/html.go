@@ -1,7 +1,7 @@
 package report
 
 import (
-	_ "embed" // the page
+	"embed"
 	"fmt"
 	"html/template"
 	"io"
@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-//go:embed page.tmpl
-var pageText string
+//go:embed *.tmpl
+var templates embed.FS
 
-var page = template.Must(template.New("page").Parse(pageText))
+var pages = template.Must(template.ParseFS(templates, "*.tmpl"))
 
 // pageData is what the page is made of.
 type pageData struct {
@@ -102,7 +102,7 @@ func (c *Comparison) WriteHTML(w io.Writer) error {
 	c.fillSaturated(&d)
 	c.fillCPU(&d)
 	c.fillRows(&d)
-	return page.Execute(w, d)
+	return pages.ExecuteTemplate(w, "page.tmpl", d)
 }
 
 // engineOrder is the order of legends, the engines first.
