@@ -368,7 +368,7 @@ func queueFull(id, class, limit string, usage, bound int64) error {
 	}
 }
 
-func placementOf(p pool.Placed) Placement {
+func placementOf(p *pool.Placed) Placement {
 	return Placement{
 		Rank: p.Rank, Endpoint: p.Endpoint, CachedTokens: p.Cached, Overlap: p.Overlap,
 		PotentialDecodeBlocks: p.Potential,

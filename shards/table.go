@@ -28,6 +28,7 @@ type Slot struct {
 type Table struct {
 	workers []*Worker // by id
 	ids     []uint64  // of the workers, ascending
+	least   uint64    // the first of them
 	first   []int     // first slot of each worker, and their number
 	slots   []Slot    // in worker/rank order
 
@@ -64,6 +65,28 @@ func (t *Table) Worker(id uint64) *Worker {
 
 // Slot returns the place of a rank in Slots, −1 if it does not exist.
 func (t *Table) Slot(rank lifecycle.RankID) int {
+	// Most pools number their workers one by one, with one rank each.
+	if at := rank.Worker - t.least; at < uint64(len(t.slots)) && t.slots[at].Rank == rank {
+		return int(at)
+	}
+	return t.search(rank)
+}
+
+// AppendPlaces appends to dst the place of each overlap's rank, −1 for one that
+// does not exist.
+func (t *Table) AppendPlaces(dst []int32, overlaps []lifecycle.Overlap) []int32 {
+	for i := range overlaps {
+		rank := overlaps[i].Rank
+		at := int(rank.Worker - t.least) // as in Slot, without a call for each
+		if uint64(at) >= uint64(len(t.slots)) || t.slots[at].Rank != rank {
+			at = t.search(rank)
+		}
+		dst = append(dst, int32(at))
+	}
+	return dst
+}
+
+func (t *Table) search(rank lifecycle.RankID) int {
 	i, found := t.find(rank.Worker)
 	if !found {
 		return -1
@@ -90,8 +113,7 @@ func (t *Table) find(id uint64) (int, bool) {
 	if len(t.ids) == 0 {
 		return 0, false
 	}
-	// Most pools number their workers one by one, and the place follows.
-	if at := id - t.ids[0]; at < uint64(len(t.ids)) && t.ids[at] == id {
+	if at := id - t.least; at < uint64(len(t.ids)) && t.ids[at] == id {
 		return int(at), true
 	}
 	return slices.BinarySearch(t.ids, id)
@@ -237,6 +259,9 @@ func (t *Table) rebuild(workers map[uint64]*Worker, newShard func(lifecycle.Rank
 		}
 	}
 	next.first = append(next.first, len(next.slots))
+	if len(next.ids) > 0 {
+		next.least = next.ids[0]
+	}
 	var gone []*Shard
 	for i := range t.slots {
 		if next.Slot(t.slots[i].Rank) < 0 {

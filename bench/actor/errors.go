@@ -47,7 +47,7 @@ func unknownWorker(id uint64) error {
 	return &sched.Error{Code: sched.ErrNotFound, Worker: id, HasWorker: true, Rule: "no such worker"}
 }
 
-func placementOf(p pool.Placed) sched.Placement {
+func placementOf(p *pool.Placed) sched.Placement {
 	return sched.Placement{
 		Rank: p.Rank, Endpoint: p.Endpoint, CachedTokens: p.Cached, Overlap: p.Overlap,
 		PotentialDecodeBlocks: p.Potential,

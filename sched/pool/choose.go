@@ -227,9 +227,10 @@ type Placed struct {
 	Potential int64
 }
 
-// Placed describes a candidate as chosen.
-func (l *Look) Placed(candidate int) (p Placed) {
-	c := &l.candidates[candidate]
+// Placed describes a candidate as chosen, until the next call.
+func (l *Look) Placed(candidate int) *Placed {
+	c, p := &l.candidates[candidate], &l.placed
+	p.Cached = 0
 	p.Rank, p.Endpoint, p.Potential = c.Rank, l.Slot(candidate).Worker.Endpoint, c.PotentialBlocks
 	p.Overlap.Rank, p.Overlap.Device, p.Overlap.Host, p.Overlap.Disk = c.Rank, c.Device, c.Host, c.Disk
 	if c.Device != 0 || c.Host != 0 || c.Disk != 0 {

@@ -388,7 +388,7 @@ func TestPlaced(t *testing.T) {
 		Rank: rank(2, 0), Endpoint: "two", Cached: 9, // (1 + 0.75 + 0.5)·4
 		Overlap: r.Overlaps[0], Potential: 3,
 	}
-	if got := l.Placed(at); got != want {
+	if got := *l.Placed(at); got != want {
 		t.Fatalf("%+v, want %+v", got, want)
 	}
 }

@@ -35,6 +35,7 @@ type Look struct {
 	// that do not exist.
 	overlaps []int32
 	view     shards.View // the one last read
+	placed   Placed      // of the last call
 	// What can be chosen: eligible and not overloaded.
 	places     []int32 // in the table, ascending
 	busy       []bool
@@ -261,10 +262,7 @@ func (l *Look) indexOf(place int) int {
 
 // findOverlaps looks up where the ranks with overlap stand.
 func (l *Look) findOverlaps() {
-	l.overlaps = l.overlaps[:0]
-	for i := range l.Request.Overlaps {
-		l.overlaps = append(l.overlaps, int32(l.World.Table.Slot(l.Request.Overlaps[i].Rank)))
-	}
+	l.overlaps = l.World.Table.AppendPlaces(l.overlaps[:0], l.Request.Overlaps)
 }
 
 func (l *Look) fillOverlaps() {
