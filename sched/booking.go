@@ -26,7 +26,7 @@ type Booking struct {
 // other plain fields are guarded by the lock of the rank it is on.
 type record struct {
 	lifecycle.Booking
-	claimed
+	claimed link
 	// shard is the rank the booking is or was on; nil before it was booked.
 	// Written under the lock of the rank it leaves, and of the one it comes to;
 	// read by all, who then look again under the lock.

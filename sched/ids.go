@@ -32,8 +32,8 @@ type idStripe struct {
 	_        [16]byte
 }
 
-// claimed is what a record is found by.
-type claimed struct {
+// link is what a record is found by.
+type link struct {
 	hash uint64  // of the id; written before the record is claimed
 	next *record // in the chain; guarded by the stripe's lock
 }
