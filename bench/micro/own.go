@@ -115,7 +115,8 @@ func ownUncontended(engines []Engine) Spec {
 			ratio(report.TimePerOp, "time per operation", key{engine: Sharded}, key{engine: "floor"}, report.AtMost(6)),
 			func(r *report.Row) report.Verdict {
 				// To the whole, as tests count: the runtime allocates now and then too.
-				return report.AtMost(2).Judge("allocations per operation", math.Round(median(r, key{engine: Sharded}, report.AllocsPerOp)), report.Short)
+				v := report.AtMost(2).Judge("allocations per operation", math.Round(median(r, key{engine: Sharded}, report.AllocsPerOp)), report.Short)
+				return told(v, r, report.AllocsPerOp, key{engine: Sharded})
 			},
 		},
 		contenders: compared(engines, nil, func(e Engine, _ Settings) (*trial, error) {

@@ -93,13 +93,15 @@ func ratio(m report.Metric, what string, of, against key, limit report.Limit) de
 		if against.variant != "" {
 			name += " (" + against.variant + ")"
 		}
-		return limit.Judge(name, median(r, of, m)/median(r, against, m), report.Times)
+		return told(limit.Judge(name, median(r, of, m)/median(r, against, m), report.Times), r, m, of, against)
 	}
 }
 
 // bound demands of the median of a metric.
 func bound(m report.Metric, what string, of key, limit report.Limit, format func(float64) string) demand {
-	return func(r *report.Row) report.Verdict { return limit.Judge(what, median(r, of, m), format) }
+	return func(r *report.Row) report.Verdict {
+		return told(limit.Judge(what, median(r, of, m), format), r, m, of)
+	}
 }
 
 // none demands that a count is 0, but for what the runtime does now and then.
@@ -109,8 +111,26 @@ func none(m report.Metric, what string, of key) demand {
 		if reached < 0.05 {
 			reached = 0
 		}
-		return report.AtMost(0).Judge(what, reached, report.Short)
+		return told(report.AtMost(0).Judge(what, reached, report.Short), r, m, of)
 	}
+}
+
+// told says, of a verdict that is not known although all that it takes was run,
+// why it cannot be told.
+func told(v report.Verdict, r *report.Row, m report.Metric, needs ...key) report.Verdict {
+	if v.Known {
+		return v
+	}
+	for _, k := range needs {
+		if r.Find(k.engine, k.variant) == nil {
+			return v
+		}
+	}
+	v.Untold = "machine busy"
+	if m == report.Fairness {
+		v.Untold = "less than a second measured"
+	}
+	return v
 }
 
 func median(r *report.Row, k key, m report.Metric) float64 {

@@ -117,7 +117,7 @@ func TestDemands(t *testing.T) {
 		r[report.OpsPerSecond], r[report.AllocsPerOp], r[report.CPUPerOp] = rate, allocs, 1e9/rate
 		row.Series = append(row.Series, report.Series{Engine: engine, Rounds: []report.Round{r}})
 	}
-	require.False(t, faster(Actor, 8)(row).Known)
+	require.Equal(t, "not run", faster(Actor, 8)(row).Mark())
 	add(Sharded, 900, 0.01)
 	add(Actor, 100, 1)
 	v := faster(Actor, 8)(row)
@@ -126,6 +126,12 @@ func TestDemands(t *testing.T) {
 	require.True(t, cheaper(Actor, 0.2)(row).Met)
 	require.True(t, none(report.AllocsPerOp, "", key{engine: Sharded})(row).Met)
 	require.False(t, none(report.AllocsPerOp, "", key{engine: Actor})(row).Met)
+	// What was run and is not known cannot be told.
+	v = ratio(report.P99, "p99", key{engine: Sharded}, key{engine: Actor}, report.AtMost(1))(row)
+	require.Equal(t, "not told: machine busy", v.Mark()+": "+v.Outcome())
+	v = bound(report.Fairness, "fairness", key{engine: Sharded}, report.AtLeast(0.8), report.Short)(row)
+	require.Equal(t, "not told: less than a second measured", v.Mark()+": "+v.Outcome())
+	require.Equal(t, "not run", faster("nobody", 8)(row).Mark())
 	require.Equal(t, "x against actor (y)", ratio(report.P50, "x", key{engine: Sharded}, key{Actor, "y"}, report.AtMost(1))(row).What)
 }
 

@@ -5,6 +5,7 @@ import (
 	"html"
 	"html/template"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -29,7 +30,15 @@ type point struct{ x, y, least, most float64 }
 type curve struct {
 	engine string
 	points []point
-	marks  bool
+	// gaps are the places in points before which the line is broken.
+	gaps  []int
+	marks bool
+}
+
+func (c *curve) gap() {
+	if n := len(c.points); n > 0 && !slices.Contains(c.gaps, n) {
+		c.gaps = append(c.gaps, n)
+	}
 }
 
 // axis is one of a chart's two.
@@ -172,7 +181,10 @@ func (s *svg) curve(x, y *axis, c *curve) {
 	}
 	s.WriteString(`<polyline class="curve" points="`)
 	for i, p := range c.points {
-		if i > 0 {
+		switch {
+		case slices.Contains(c.gaps, i):
+			s.WriteString(`"/><polyline class="curve" points="`)
+		case i > 0:
 			s.WriteByte(' ')
 		}
 		fmt.Fprintf(s, "%.1f,%.1f", s.px(x, p.x), s.py(y, p.y))

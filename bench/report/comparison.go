@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -23,15 +24,18 @@ func (c *Comparison) WriteSummary(w io.Writer) error {
 		r := &c.Rows[i]
 		for _, v := range r.Verdicts {
 			counts[v.Mark()]++
-			lines = append(lines, []string{r.Where() + ": " + v.What, v.Need, orNone(v.Reached), v.Mark()})
+			lines = append(lines, []string{r.Where() + ": " + v.What, v.Need, v.Outcome(), v.Mark()})
 		}
 	}
 	if len(lines) == 0 {
 		return nil
 	}
 	lines = append([][]string{{"required", "", "reached", ""}, nil}, lines...)
-	_, err := fmt.Fprintf(w, "%s\n%d met, %d short, %d not run, in %.0f s\n", align(lines),
-		counts["met"], counts["short"], counts["not run"], c.Took.Seconds())
+	var tally []string
+	for _, mark := range marks {
+		tally = append(tally, fmt.Sprintf("%d %s", counts[mark], mark))
+	}
+	_, err := fmt.Fprintf(w, "%s\n%s, in %.0f s\n", align(lines), strings.Join(tally, ", "), c.Took.Seconds())
 	return err
 }
 

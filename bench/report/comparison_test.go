@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -31,6 +32,7 @@ func sample() *Comparison {
 	first.Verdicts = []Verdict{
 		AtLeast(8).Judge("operations/s against actor", 10, Times),
 		AtMost(0).Judge("allocations", 0.5, Short),
+		{What: "CPU", Need: "≤ 0.6 ×", Untold: "machine busy"},
 	}
 	second := row("advisory", 256, 16, seriesOf("sharded", 2e6), seriesOf("actor", 1e5))
 	third := row("advisory", 256, 2048, seriesOf("sharded", 1e6), seriesOf("actor", 1e3))
@@ -123,6 +125,22 @@ func TestHTML(t *testing.T) {
 	b.Reset()
 	require.NoError(t, (&Comparison{}).WriteSummary(&b))
 	require.Empty(t, b.String())
+}
+
+// TestGaps: no line is drawn over what is not known.
+func TestGaps(t *testing.T) {
+	of := func(ranks int, rate float64) *Row {
+		r := &Row{Ranks: ranks, Series: []Series{seriesOf("actor", rate)}}
+		return r
+	}
+	unknown := math.NaN()
+	curves := curvesOf([]*Row{of(1, unknown), of(2, 10), of(3, 20), of(4, unknown), of(5, unknown), of(6, 30)},
+		func(r *Row) int { return r.Ranks }, OpsPerSecond)
+	require.Len(t, curves, 1)
+	require.Len(t, curves[0].points, 3)
+	require.Equal(t, []int{2}, curves[0].gaps)
+	chart := lineChart(newSVG("", 100, 100), axis{format: Whole}, axis{log: true, format: Whole}, curves)
+	require.Equal(t, 2, strings.Count(string(chart), "<polyline"))
 }
 
 func TestAxis(t *testing.T) {

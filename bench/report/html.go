@@ -30,8 +30,8 @@ type pageData struct {
 }
 
 type tallied struct {
-	Mark  string
-	Count int
+	Mark, Class string
+	Count       int
 }
 
 type demandLine struct {
@@ -69,6 +69,7 @@ type cpuBar struct {
 
 type rowTable struct {
 	Where, About string
+	Open         bool // without a click
 	Notes        []string
 	Series       []seriesLine
 }
@@ -126,15 +127,18 @@ func (c *Comparison) fillDemands(d *pageData) {
 		for j, v := range r.Verdicts {
 			counts[v.Mark()]++
 			d.Demands = append(d.Demands, demandLine{
-				First: j == 0, Where: r.Where(), What: v.What, Need: v.Need, Reached: orNone(v.Reached),
-				Mark: v.Mark(), Class: strings.ReplaceAll(v.Mark(), " ", "-"), Title: r.About,
+				First: j == 0, Where: r.Where(), What: v.What, Need: v.Need, Reached: v.Outcome(),
+				Mark: v.Mark(), Class: classOf(v.Mark()), Title: r.About,
 			})
 		}
 	}
-	for _, mark := range []string{"met", "short", "not run"} {
-		d.Tally = append(d.Tally, tallied{mark, counts[mark]})
+	for _, mark := range marks {
+		d.Tally = append(d.Tally, tallied{mark, classOf(mark), counts[mark]})
 	}
 }
+
+// classOf is the style of a mark.
+func classOf(mark string) string { return strings.ReplaceAll(mark, " ", "-") }
 
 // sweep draws the rows of a scenario against callers and against ranks.
 func (c *Comparison) sweep(scenario string) []chart {
@@ -195,6 +199,7 @@ func curvesOf(rows []*Row, of func(*Row) int, m Metric) []curve {
 		for _, r := range rows {
 			s := r.Find(e, "")
 			if s == nil || math.IsNaN(s.Median(m)) || s.Median(m) <= 0 {
+				c.gap() // nothing is drawn over what is not known
 				continue
 			}
 			least, most := s.Range(m)
@@ -307,7 +312,7 @@ func (c *Comparison) fillCPU(d *pageData) {
 func (c *Comparison) fillRows(d *pageData) {
 	for i := range c.Rows {
 		r := &c.Rows[i]
-		t := rowTable{Where: r.Where(), About: r.About, Notes: r.Notes}
+		t := rowTable{Where: r.Where(), About: r.About, Open: !r.Sweep, Notes: r.Notes}
 		for j := range r.Series {
 			s := &r.Series[j]
 			least, most := s.Range(OpsPerSecond)

@@ -142,19 +142,34 @@ func (r *Row) Find(engine, variant string) *Series {
 type Verdict struct {
 	What          string
 	Need, Reached string
-	// Known is false if what it takes was not run.
+	// Known is false if what it takes was not run or, if Untold says why, was run but
+	// cannot be told.
 	Known, Met bool
+	Untold     string
 }
+
+// The marks of verdicts, in the order in which they are counted.
+var marks = []string{"met", "short", "not told", "not run"}
 
 // Mark is the one word for a verdict.
 func (v Verdict) Mark() string {
 	switch {
+	case !v.Known && v.Untold != "":
+		return "not told"
 	case !v.Known:
 		return "not run"
 	case v.Met:
 		return "met"
 	}
 	return "short"
+}
+
+// Outcome is what was reached, or why that cannot be told.
+func (v Verdict) Outcome() string {
+	if !v.Known && v.Untold != "" {
+		return v.Untold
+	}
+	return orNone(v.Reached)
 }
 
 // Limit is a bound that a figure must keep.
@@ -188,6 +203,8 @@ func Times(x float64) string {
 	switch {
 	case x == 0:
 		return "0 ×"
+	case math.Abs(x) < 0.00095: // two digits, wherever they are
+		return trim(fixed(x, 1-int(math.Floor(math.Log10(math.Abs(x)))))) + " ×"
 	case math.Abs(x) < 0.0995:
 		return trim(fixed(x, 4)) + " ×"
 	case math.Abs(x) < 9.95:

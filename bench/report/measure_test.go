@@ -55,31 +55,35 @@ func TestLimit(t *testing.T) {
 	v = AtMost(0).Judge("allocations", math.NaN(), Short)
 	require.Equal(t, Verdict{What: "allocations", Need: "≤ 0"}, v)
 	require.Equal(t, "not run", v.Mark())
+	v.Untold = "machine busy"
+	require.Equal(t, "not told", v.Mark())
+	require.Equal(t, "machine busy", v.Outcome())
 }
 
 func TestFigures(t *testing.T) {
 	for want, got := range map[string]string{
-		"0 ×":      Times(0),
-		"0.0021 ×": Times(0.00213),
-		"0.61 ×":   Times(0.612),
-		"8 ×":      Times(8.001),
-		"65.2 ×":   Times(65.23),
-		"400 ×":    Times(400),
-		"-":        Rate(math.NaN()),
-		"9.90":     Rate(9.9),
-		"1.5 k":    Rate(1499),
-		"150 k":    Rate(150_000),
-		"1.23 M":   Rate(1_234_000),
-		"12.3 M":   Rate(12_340_000),
-		"531 ns":   Nanos(531),
-		"1.5 µs":   Nanos(1500),
-		"31 ms":    Nanos(31e6),
-		"1.2 s":    Nanos(1.2e9),
-		"0.87":     Count(0.871),
-		"410":      Count(410.2),
-		"7,119":    Count(7119),
-		"2":        Short(2.001),
-		"3,000":    Short(3000),
+		"0 ×":        Times(0),
+		"0.0021 ×":   Times(0.00213),
+		"0.000041 ×": Times(0.0000412),
+		"0.61 ×":     Times(0.612),
+		"8 ×":        Times(8.001),
+		"65.2 ×":     Times(65.23),
+		"400 ×":      Times(400),
+		"-":          Rate(math.NaN()),
+		"9.90":       Rate(9.9),
+		"1.5 k":      Rate(1499),
+		"150 k":      Rate(150_000),
+		"1.23 M":     Rate(1_234_000),
+		"12.3 M":     Rate(12_340_000),
+		"531 ns":     Nanos(531),
+		"1.5 µs":     Nanos(1500),
+		"31 ms":      Nanos(31e6),
+		"1.2 s":      Nanos(1.2e9),
+		"0.87":       Count(0.871),
+		"410":        Count(410.2),
+		"7,119":      Count(7119),
+		"2":          Short(2.001),
+		"3,000":      Short(3000),
 	} {
 		require.Equal(t, want, got)
 	}

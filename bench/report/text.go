@@ -38,10 +38,10 @@ func (r *Row) WriteText(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(head + "\n" + align(lines))
 	for _, v := range r.Verdicts {
-		fmt.Fprintf(&b, "  %-7s  %s: %s (required %s)\n", v.Mark(), v.What, orNone(v.Reached), v.Need)
+		fmt.Fprintf(&b, "  %-8s  %s: %s (required %s)\n", v.Mark(), v.What, v.Outcome(), v.Need)
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "  note     %s\n", n)
+		fmt.Fprintf(&b, "  note      %s\n", n)
 	}
 	b.WriteByte('\n')
 	_, err := io.WriteString(w, b.String())
