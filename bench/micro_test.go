@@ -54,6 +54,8 @@ func parsed(t *testing.T, args ...string) *microOptions {
 func TestMicroFlags(t *testing.T) {
 	require.Equal(t, 24, len(parsed(t, "-quick").specs()), "every row")
 	require.Equal(t, 35, len(parsed(t, "-quick", "-html", "f").specs()), "and those between them, for the pictures")
+	require.Equal(t, 25, len(parsed(t, "-scenario", "all").specs()), "with the one that demands nothing")
+	require.Equal(t, 1, len(parsed(t, "-quick", "-scenario", "http").specs()))
 	require.Equal(t, 2, len(parsed(t, "-scenario", "tracked", "-callers", "256").specs()))
 	require.Equal(t, 1, len(parsed(t, "-scenario", "tracked,output", "-callers", "256", "-ranks", "2048,4").specs()))
 

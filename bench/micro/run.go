@@ -76,6 +76,9 @@ func Run(ctx context.Context, spec *Spec, s Settings, step func(string)) (report
 	for _, d := range spec.demands {
 		row.Verdicts = append(row.Verdicts, d(&row))
 	}
+	if spec.remark != nil {
+		row.Notes = append(row.Notes, spec.remark(&row)...)
+	}
 	return row, fault
 }
 

@@ -67,6 +67,8 @@ type Spec struct {
 
 	contenders []contender
 	demands    []demand
+	// remark, unless nil, says in notes what follows from the figures.
+	remark func(*report.Row) []string
 }
 
 // contender is an engine in a row, or something that does a part of its job.
@@ -151,7 +153,7 @@ func cheaper(against string, share float64) demand {
 }
 
 // Scenarios are the names that can be asked for, in the order in which they run.
-var Scenarios = []string{"advisory", "tracked", "system-prompt", "saturated", "mixed", "output", "lanes", "cancelled", "own", "sweep"}
+var Scenarios = []string{"advisory", "tracked", "system-prompt", "saturated", "mixed", "output", "lanes", "cancelled", "own", "http", "sweep"}
 
 // Rows returns the rows of a scenario.
 func Rows(scenario string, engines []Engine) []Spec {
@@ -188,6 +190,8 @@ func rowsOf(scenario string, engines []Engine) []Spec {
 		return []Spec{cancelled(engines)}
 	case "own":
 		return ownRows(engines)
+	case "http":
+		return httpRow(engines)
 	case "sweep":
 		return sweepRows(engines)
 	}

@@ -98,9 +98,11 @@ func TestTable(t *testing.T) {
 		"own/many 0x16: ≤ 16 KiB, ≤ 0",
 		"own/waiting 1000000x16: ≥ 1,000,000",
 		"own/remove 1x2048: ≤ 2 ×",
+		"http 256x16: ",
 	}, got)
 	require.Empty(t, Rows("nothing", all()))
 	require.Empty(t, Rows("own", all()[1:]), "only the sharded engine has floors of its own")
+	require.Empty(t, Rows("http", all()[1:]))
 }
 
 func TestOnly(t *testing.T) {
