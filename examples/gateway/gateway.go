@@ -107,6 +107,14 @@ func (g *gateway) readPolicy() (*policy.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o.policyFile, err)
 	}
+	// The library would take that for a policy by which nobody waits. Who names a
+	// file, or a model, meant something else.
+	if file.Root == nil && file.Models[o.model] == nil {
+		return nil, fmt.Errorf("%s: no profile for the model %q in the policy, nor one at its top", o.policyFile, o.model)
+	}
+	for _, warning := range file.Warnings {
+		g.log.Warn("policy", "path", o.policyFile, "warning", warning)
+	}
 	return file, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -160,10 +161,15 @@ func TestFilesAreTakenUp(t *testing.T) {
 	status, _ := r.ask(http.MethodPost, "/v1/chat/completions", chat)
 	assert.Equal(t, http.StatusOK, status)
 
-	for path, bad := range map[string]string{backends: "backends: [{url: 7}]", policy: "policy_classes: 7"} {
-		write(path, bad)
+	for _, bad := range []struct{ path, text, reason string }{
+		{backends, "backends: [{url: 7}]", `reason="backends[0].url`},
+		{backends, "", `reason="backends: must name at least one"`},
+		{policy, "policy_classes: 7", `reason="invalid policy: line 1: policy_classes`},
+		{policy, "", `reason="no profile in the file: it is empty`},
+	} {
+		write(bad.path, bad.text)
 		r.until("it says why not", func() bool {
-			return strings.Contains(r.log.String(), `level=ERROR msg="file not taken: what was in force still is" path=`+path)
+			return strings.Contains(r.log.String(), `level=ERROR msg="file not taken: what was in force still is" path=`+bad.path+" "+bad.reason)
 		})
 		status, _ = r.ask(http.MethodPost, "/v1/chat/completions", chat)
 		assert.Equal(t, http.StatusOK, status)
@@ -211,6 +217,8 @@ func TestFlags(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	bad := filepath.Join(t.TempDir(), "bad")
 	require.NoError(t, os.WriteFile(bad, []byte("a: b"), 0o600))
+	empty := filepath.Join(t.TempDir(), "empty")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	for args, want := range map[string]string{
 		"":                                  "exactly one of",
 		"-demo -backend http://a":           "exactly one of",
@@ -221,6 +229,7 @@ func TestFlags(t *testing.T) {
 		"-demo -block-size 0":               "block size 0",
 		"-demo -policy " + missing:          "no such file",
 		"-demo -policy " + bad:              bad + ": invalid policy: line 1",
+		"-demo -policy " + empty:            empty + `: no profile for the model ""`,
 		"-backends " + missing:              "no such file",
 		"-backends " + bad:                  bad + ": backends file",
 		"-backend gpu-1":                    `url "gpu-1"`,
@@ -238,7 +247,7 @@ func TestExampleFilesLoad(t *testing.T) {
 	t.Parallel()
 	o, err := parse([]string{"-backends", "backends.yaml", "-policy", "policy.yaml"}, io.Discard)
 	require.NoError(t, err)
-	g := &gateway{options: o}
+	g := &gateway{options: o, log: slog.New(slog.DiscardHandler)}
 	file, err := g.readPolicy()
 	require.NoError(t, err)
 	assert.Empty(t, file.Warnings)

@@ -63,7 +63,7 @@ func parse(args []string, usage io.Writer) (*options, error) {
 		return nil
 	})
 	f.StringVar(&o.backendsFile, "backends", "", "YAML `file` of inference engines, taken up when it changes")
-	f.StringVar(&o.policyFile, "policy", "", "policy `file`, taken up when it changes; without one nobody waits")
+	f.StringVar(&o.policyFile, "policy", "", "policy `file`, taken up when it changes; without one nobody waits, but with -demo its own policy.yaml holds")
 	f.StringVar(&o.model, "model", "", "`name` of the model whose profile is taken from the policy file")
 	f.Int64Var(&o.blockSize, "block-size", 16, "`tokens` in a KV block of the engines")
 	f.IntVar(&o.cacheBlocks, "cache-blocks", 65536, "prompt `blocks` remembered for each rank")
@@ -77,7 +77,7 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	f.DurationVar(&o.health.Interval, "health-interval", 5*time.Second, "time between health checks")
 	f.IntVar(&o.health.Failures, "health-failures", 3, "failed checks in a row after which a backend gets nothing new")
 	f.DurationVar(&o.reload, "reload", 2*time.Second, "how often the files are looked at")
-	f.BoolVar(&o.demo, "demo", false, "start three simulated engines as backends")
+	f.BoolVar(&o.demo, "demo", false, "start three simulated engines as backends, under a policy of two classes unless -policy says else")
 	f.BoolVar(&o.verbose, "v", false, "log every request")
 	if err := f.Parse(args); err != nil {
 		return nil, err

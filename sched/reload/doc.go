@@ -1,6 +1,6 @@
 // Package reload takes a policy file up again whenever it changes, while the
-// scheduler runs. A file that is bad, half written or gone changes nothing, and
-// whoever asked is told why.
+// scheduler runs. A file that is bad, empty, half written or gone changes nothing,
+// and whoever asked is told why.
 //
 //	go reload.Policy(ctx, "/etc/turnstile/policy.yaml", "", s, reload.Options{})
 //

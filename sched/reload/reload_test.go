@@ -166,6 +166,15 @@ func TestBadFileKeepsTheOldPolicyAndSaysWhy(t *testing.T) {
 		require.ErrorIs(t, r.events[0].Err, policy.ErrInvalid)
 		r.write("a: [")
 		refused("not valid YAML")
+		for _, empty := range []string{"", "\n", "# all of it commented out\n", "{}", "models: {}\n"} {
+			r.write(empty)
+			refused("no profile in the file: it is empty")
+			require.ErrorIs(t, r.events[0].Err, reload.ErrNoProfile)
+			r.write("a: [") // so that the next is a change
+			r.looks(2)
+		}
+		r.write("models:\n  other:\n    " + strings.ReplaceAll(policyOf("2"), "\n", "\n    "))
+		refused(`no profile for the model "" in the file, nor one at its top`)
 		r.write(strings.Repeat("#", 1<<20+1))
 		refused("larger than 1048576 bytes")
 		require.NoError(t, os.Remove(r.path))
@@ -186,6 +195,21 @@ func TestBadFileKeepsTheOldPolicyAndSaysWhy(t *testing.T) {
 		r.write(policyOf("2") + "\n")
 		r.looks(2)
 		require.EqualValues(t, 2, r.threshold())
+	})
+}
+
+// Who starts without a profile gets one once there is one, and keeps it.
+func TestFromNoProfileToOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, "", reload.Options{Current: []byte{}})
+		require.Empty(t, r.looks(10))
+		r.write(policyOf("1"))
+		require.Equal(t, []reload.Event{{Path: r.path}}, r.looks(10))
+		require.EqualValues(t, 1, r.threshold())
+		r.write("")
+		require.ErrorIs(t, r.looks(10)[0].Err, reload.ErrNoProfile)
+		require.Len(t, r.taken, 1)
 	})
 }
 
