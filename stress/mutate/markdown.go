@@ -8,6 +8,12 @@ import (
 	"time"
 )
 
+// guarantees are the names of those in the README, in their order.
+var guarantees = [...]string{
+	"no oversubscription", "book before answer", "no bypass", "order", "no gap", "no lost wake-up",
+	"conservation", "exactly once", "lifecycle never waits", "nothing left",
+}
+
 // Markdown writes the results as a document. command is what made them.
 func Markdown(w io.Writer, results []Result, command string, at time.Time) error {
 	caught := 0
@@ -20,9 +26,17 @@ func Markdown(w io.Writer, results []Result, command string, at time.Time) error
 	fmt.Fprintf(&s, "# Mutations\n\n%d deliberate breaks, %d of them caught, each by the test named beside it.\n", len(results), caught)
 	fmt.Fprintf(&s, "%s; %s, %s/%s, %d cores; `%s`.\nThe time is that of building and running the test.\n\n",
 		at.Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), command)
-	s.WriteString("Numbers are those of the invariants: 1 no oversubscription, 2 book before answer, 3 no bypass, 4 order,\n" +
-		"5 no dispatch before lanes are unblocked, 6 no lost wake-up, 7 conservation, 8 exactly once,\n" +
-		"9 lifecycle never waits, 10 nothing left.\n")
+	s.WriteString("Numbers are those of the guarantees in the [README](../README.md#guarantees):\n")
+	for i, name := range guarantees {
+		end := ", "
+		switch i {
+		case 4:
+			end = ",\n"
+		case len(guarantees) - 1:
+			end = ".\n"
+		}
+		fmt.Fprintf(&s, "%d %s%s", i+1, name, end)
+	}
 	last := ""
 	for i := range results {
 		r := &results[i]

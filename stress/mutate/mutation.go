@@ -12,7 +12,7 @@ import (
 type Mutation struct {
 	// Name says what is done to the code, Breaks what goes wrong then.
 	Name, Breaks string
-	// Invariant is the number of the design's invariant that no longer holds, or
+	// Invariant is the number of the guarantee in the README that no longer holds, or
 	// the rule's name.
 	Invariant string
 	Edits     []Edit

@@ -3,6 +3,8 @@ package mutate
 import (
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -43,4 +45,36 @@ func declares(t *testing.T, dir, function string) bool {
 		}
 	}
 	return false
+}
+
+// The README has the one list of guarantees, and its numbers are used everywhere.
+func TestNumbersAreThoseOfTheGuarantees(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	require.NoError(t, err)
+	_, list, found := strings.Cut(string(text), "\n## Guarantees\n")
+	require.True(t, found)
+	list, _, _ = strings.Cut(list, "\n## ")
+	var names []string
+	for _, m := range regexp.MustCompile(`(?m)^(\d+)\. \*\*(.+?)\.?\*\*`).FindAllStringSubmatch(list, -1) {
+		names = append(names, strings.ToLower(m[2]))
+		require.Equal(t, strconv.Itoa(len(names)), m[1])
+	}
+	require.Equal(t, guarantees[:], names)
+
+	number := regexp.MustCompile(`\d+`)
+	for _, m := range Table() {
+		for _, n := range number.FindAllString(m.Invariant, -1) {
+			i, err := strconv.Atoi(n)
+			require.NoError(t, err)
+			require.True(t, i >= 1 && i <= len(guarantees), "%s: there is no guarantee %d", m.Name, i)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join("..", "README.md"))
+	require.NoError(t, err)
+	for i, name := range guarantees {
+		if i != 3 && i != 8 { // order is compared with the model, the lifecycle has tests by name
+			require.Contains(t, string(page), strconv.Itoa(i+1)+" "+name)
+		}
+	}
 }

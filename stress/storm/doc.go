@@ -17,7 +17,8 @@
 // # How the invariants are checked from outside
 //
 // Every check is sound: whatever the interleaving, an engine that keeps the
-// contract passes it. The numbers are those of the design's invariants.
+// contract passes it. The numbers are those of the guarantees in the README of
+// the repository.
 //
 //   - 1, no oversubscription. An owner counts its prefill in the book of its rank
 //     after Schedule has returned and takes it out before it calls whatever may

@@ -7,7 +7,7 @@ import (
 
 // Violation is one broken invariant.
 type Violation struct {
-	// Invariant is its number in the design.
+	// Invariant is its number among the guarantees of the README.
 	Invariant int
 	What      string
 }
