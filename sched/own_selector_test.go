@@ -190,6 +190,9 @@ func TestSelectorSeesWhatItNeeds(t *testing.T) {
 	facts := selector.Facts{ID: "r", Class: "c", Priority: 3, ExpectedOSL: 9, Blocks: []uint64{1, 2, 3}}
 	for _, n := range []int{1, 200} { // with and without the index of loads
 		for needs := range selector.NeedsAll + 1 {
+			if needs == 0 {
+				needs = selector.NeedsNothing
+			}
 			var seen selector.Input
 			s := newScheduler(t, sched.Config{Selector: declared{needs, func(in *selector.Input) (selector.Pick, error) {
 				seen = *in
@@ -331,6 +334,20 @@ func TestSlowSelectorHoldsUpItsLineOnly(t *testing.T) {
 		require.NoError(t, s.Release(id, 0))
 	}
 	requireIdle(t, s)
+}
+
+// A policy that does not say what it reads, reads what is there.
+func TestPolicyWithoutNeedsSeesTheLoad(t *testing.T) {
+	t.Parallel()
+	s := newScheduler(t, sched.Config{Selector: selector.Compose(selector.Policy{
+		Score: func(in *selector.Input, i int) float64 { return float64(in.Candidates[i].Requests) },
+	})})
+	addWorkers(t, s, 4)
+	used := map[sched.RankID]bool{}
+	for i := range 4 {
+		used[schedule(t, s, sched.Request{ID: fmt.Sprint(i), ISL: 100}).Placement().Rank] = true
+	}
+	require.Len(t, used, 4)
 }
 
 // A selector may go by the request alone: here a session, the part of the id

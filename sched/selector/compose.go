@@ -11,8 +11,8 @@ import (
 type Policy struct {
 	// Name is what people see; default "policy".
 	Name string
-	// Needs says what the functions read of the input. What is not declared is
-	// zero.
+	// Needs says what the functions read of the input; what it leaves out is zero.
+	// If it is 0 itself they get everything, which costs a look-up of each.
 	Needs Needs
 	// Filter says whether candidate i may be chosen; nil allows all. If it leaves
 	// none, the request gets an error that matches [ErrNoCandidates].

@@ -135,6 +135,12 @@ func TestComposedWithItsOwnPick(t *testing.T) {
 func TestNeeds(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, NeedsAll, NeedsOf(struct{ Selector }{}))
+	require.Equal(t, NeedsAll, NeedsOf(Compose(Policy{Score: byRequests})), "what is not said is not left out")
+	require.Equal(t, NeedsNothing, NeedsOf(Compose(Policy{Needs: NeedsNothing})))
+	for _, some := range []Needs{NeedsLoad, NeedsBlocks, NeedsCache, NeedsTaints, NeedsWorkers, NeedsRequest} {
+		require.True(t, NeedsAll.Has(some))
+		require.False(t, NeedsNothing.Has(some))
+	}
 	require.Equal(t, NeedsNothing, NeedsOf(Random()))
 	require.Equal(t, NeedsLoad, NeedsOf(LeastLoaded()))
 	require.True(t, NeedsOf(KV()).Has(NeedsLoad|NeedsBlocks|NeedsCache))

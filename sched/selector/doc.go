@@ -23,8 +23,9 @@
 //	})
 //
 // Needs says what the steps read: load, live blocks, cache, labels, facts of the
-// request. What is not declared is zero and is not looked up, and a selector that
-// does not look at loads is not asked again because one has changed. For full
+// request; without it, everything. What it leaves out is zero and is not looked up,
+// and a selector that does not look at loads is not asked again because one has
+// changed. For full
 // control implement [Selector], and [Declarer] with it.
 //
 // A selector must be safe for concurrent use: picks run on the goroutines of the

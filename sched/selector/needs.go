@@ -2,7 +2,8 @@ package selector
 
 import "slices"
 
-// Needs says which inputs a selector reads.
+// Needs says which inputs a selector reads. Its zero value says nothing, and counts
+// as [NeedsAll]; one that reads none says [NeedsNothing].
 type Needs uint8
 
 // The inputs. Each is looked up only for a selector that needs it.
@@ -21,10 +22,10 @@ const (
 	NeedsWorkers
 	// NeedsRequest is Input.Request.
 	NeedsRequest
-
 	// NeedsNothing is for a selector that goes by Candidate.Rank alone, by what a
 	// request brings anyway (Input.ISL, TrackPrefill and Params) or by neither.
-	NeedsNothing Needs = 0
+	NeedsNothing
+
 	// NeedsAll is what a selector gets that does not say.
 	NeedsAll = NeedsLoad | NeedsBlocks | NeedsCache | NeedsTaints | NeedsWorkers | NeedsRequest
 )
@@ -48,10 +49,11 @@ func NeedsOf(s Selector) Needs {
 	case random, *roundRobin:
 		return NeedsNothing
 	case Declarer:
-		return s.Needs()
-	default:
-		return NeedsAll
+		if needs := s.Needs(); needs != 0 {
+			return needs
+		}
 	}
+	return NeedsAll
 }
 
 // Has reports whether n includes all of some.
