@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"io"
 	"log/slog"
@@ -21,7 +20,7 @@ type exchange struct {
 	p      *Proxy
 	w      http.ResponseWriter
 	r      *http.Request
-	id     string // the client's or ours, for logs on both sides
+	id     string // the same everywhere; see flight.begin
 	body   []byte
 	prompt *prompt.Request
 	class  string
@@ -40,12 +39,8 @@ type exchange struct {
 // completion returns the handler of one kind of completion.
 func (p *Proxy) completion(read func([]byte) (*prompt.Request, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{p: p, w: w, r: r, came: time.Now(), id: r.Header.Get("X-Request-Id")}
-		if x.id == "" {
-			x.id = rand.Text()
-		}
-		p.flight.begin()
-		defer p.flight.end()
+		x := &exchange{p: p, w: w, r: r, came: time.Now(), id: p.flight.begin(r.Header.Get("X-Request-Id"))}
+		defer p.flight.end(x.id)
 		defer x.log() // also when an answer breaks off, which is a panic
 		if r.Method != http.MethodPost {
 			w.Header().Set("Allow", http.MethodPost)
@@ -77,7 +72,7 @@ func (x *exchange) refuse(f *refusal) {
 
 // serve returns an error if nothing was answered yet.
 func (x *exchange) serve(read func([]byte) (*prompt.Request, error)) error {
-	request := &sched.Request{ID: rand.Text()} // our own: clients repeat theirs when they try again
+	request := &sched.Request{ID: x.id}
 	timeout, err := steer(x.r.Header, request, x.came)
 	if err != nil {
 		return err

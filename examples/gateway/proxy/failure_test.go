@@ -221,6 +221,28 @@ func TestDeadBackendGoesDown(t *testing.T) {
 	assert.Equal(t, "1", response.Header.Get(proxy.HeaderTries))
 }
 
+func TestHealthFollowsTheBackends(t *testing.T) {
+	t.Parallel()
+	dead := deadBackend(t)
+	r := newRig(t, setup{backends: []fleet.Backend{dead}})
+	healthy := func(want int, says string) {
+		t.Helper()
+		response, text := r.get("/healthz")
+		assert.Equal(t, want, response.StatusCode)
+		assert.Equal(t, says, text)
+		response, text = r.get("/livez")
+		assert.Equal(t, http.StatusOK, response.StatusCode, "to start it again would not help")
+		assert.Equal(t, "ok\n", text)
+	}
+	healthy(http.StatusOK, "ok\n")
+	for range 3 {
+		r.post("/v1/completions", streamed, nil)
+	}
+	healthy(http.StatusServiceUnavailable, "no backend is up\n")
+	require.NoError(t, r.fleet.Set([]fleet.Backend{dead, engine(t)}))
+	healthy(http.StatusOK, "ok\n")
+}
+
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	g := newGate()

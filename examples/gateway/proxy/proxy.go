@@ -104,6 +104,7 @@ func New(config Config) *Proxy {
 	p.mux.HandleFunc("/v1/completions", p.completion(config.Reader.Completion))
 	p.mux.HandleFunc("/v1/models", p.models)
 	p.mux.HandleFunc("/healthz", p.health)
+	p.mux.HandleFunc("/livez", p.alive)
 	p.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, &refusal{status: http.StatusNotFound, kind: kindRequest, code: "unknown_url",
 			message: "unknown request URL: " + r.Method + " " + r.URL.Path})
@@ -129,13 +130,21 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 // CloseIdle closes the connections to backends that are not in use.
 func (p *Proxy) CloseIdle() { p.transport.CloseIdleConnections() }
 
-func (p *Proxy) health(w http.ResponseWriter, _ *http.Request) {
-	if p.closing.Load() {
+// health tells a load balancer whether to send requests here.
+func (p *Proxy) health(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case p.closing.Load():
 		http.Error(w, "shutting down", http.StatusServiceUnavailable)
-		return
+	case len(p.Fleet.Up()) == 0:
+		http.Error(w, "no backend is up", http.StatusServiceUnavailable)
+	default:
+		p.alive(w, r)
 	}
-	_, _ = w.Write([]byte("ok\n"))
 }
+
+// alive tells whoever would restart the process that it runs: to do so would not
+// bring a backend back.
+func (p *Proxy) alive(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }
 
 // buffers lends the copy buffers of the reverse proxies.
 type buffers struct{ pool sync.Pool }

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -66,7 +67,7 @@ func newRig(t *testing.T, set setup) *rig {
 	r.fleet = fleet.New(s, fleet.Config{Log: quiet, Down: cache.Forget})
 	require.NoError(t, r.fleet.Set(set.backends))
 	c := set.config
-	c.Scheduler, c.Fleet, c.Cache, c.BlockSize, c.Log = s, r.fleet, cache, 16, quiet
+	c.Scheduler, c.Fleet, c.Cache, c.BlockSize, c.Log = s, r.fleet, cache, 16, cmp.Or(c.Log, quiet)
 	c.Reader = prompt.NewReader(16)
 	r.proxy = proxy.New(c)
 	r.server = httptest.NewServer(r.proxy)
@@ -80,6 +81,16 @@ func newRig(t *testing.T, set setup) *rig {
 		r.proxy.CloseIdle()
 	})
 	return r
+}
+
+// lines is a logger whose lines go to a channel.
+func lines(to chan<- string) *slog.Logger { return slog.New(slog.NewTextHandler(lineWriter(to), nil)) }
+
+type lineWriter chan<- string
+
+func (w lineWriter) Write(line []byte) (int, error) {
+	w <- string(line)
+	return len(line), nil
 }
 
 // backend starts a backend that ends with the test.

@@ -104,6 +104,46 @@ func TestPassesOnWhatItDoesNotKnow(t *testing.T) {
 	assert.Equal(t, "1/0", response.Header.Get(proxy.HeaderWorker))
 }
 
+// One id names a request to the client, the worker, the scheduler and the log.
+func TestOneIDEverywhere(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	logged := make(chan string, 10)
+	r := newRig(t, setup{config: proxy.Config{Log: lines(logged)}, policy: oneAtATime, backends: []fleet.Backend{backend(t, g)}})
+	for given, want := range map[string]string{"": "^[A-Z2-7]{26}$", strings.Repeat("x", 129): "^[A-Z2-7]{26}$", "mine": "^mine$"} {
+		go func() { g.say <- "ok" + end }()
+		response, _ := r.post("/v1/completions", `{"prompt":"x"}`, header{"X-Request-Id": given})
+		id := response.Header.Get("X-Request-Id")
+		assert.Regexp(t, want, id)
+		assert.Equal(t, id, (<-g.came).Header.Get("X-Request-Id"))
+		<-g.body
+		assert.Contains(t, <-logged, " id="+id+" ")
+	}
+
+	letGo := r.hold(g) // of an id of its own
+	answers := make(chan *http.Response)
+	for i := range 2 {
+		go func() {
+			response, err := r.send(t.Context(), http.MethodPost, "/v1/completions", streamed, header{"X-Request-Id": "again"})
+			assert.NoError(t, err)
+			answers <- response
+		}()
+		if i == 0 {
+			r.waiting(1)
+		}
+	}
+	full := <-answers // there is room for one
+	assert.Regexp(t, "^again~[A-Z2-7]{8}$", full.Header.Get("X-Request-Id"))
+	assert.Equal(t, "queue_full", problemOf(t, all(t, full)).Code)
+	assert.Equal(t, "again", r.s.Snapshot(1).Classes[0].Heads[0].Request)
+	letGo()
+	<-g.came
+	g.say <- "done" + end
+	waited := <-answers
+	assert.Equal(t, "again", waited.Header.Get("X-Request-Id"))
+	all(t, waited)
+}
+
 func TestAnswersOfBackendsArePassedOn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, setup{backends: []fleet.Backend{backend(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
