@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
@@ -32,6 +33,7 @@ type record struct {
 	// read by all, who then look again under the lock.
 	shard     atomic.Pointer[shards.Shard]
 	worker    *shards.Worker // as it was when it was decided to go there
+	class     *policy.Class  // it was admitted in; written when it is booked, not again
 	potential int64
 	overlaps  []lifecycle.Overlap // as asked for, or as refreshed
 	// done is the channel of Done, once somebody asked or the booking ended
@@ -80,6 +82,10 @@ func (b *Booking) ID() string { return b.rec.ID }
 
 // Waited returns how long the request stood in line: 0 if it was admitted at once.
 func (b *Booking) Waited() time.Duration { return time.Duration(b.rec.waited) }
+
+// Class returns the name of the policy class in which the request was admitted: that
+// of the profile then in force, whatever Request.Class asked for.
+func (b *Booking) Class() string { return b.rec.class.Name }
 
 // Attempt returns the number of the attempt this handle stands for.
 func (b *Booking) Attempt() uint64 { return b.rec.held.Load() }

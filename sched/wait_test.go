@@ -3,6 +3,8 @@ package sched_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -60,6 +62,48 @@ func TestWaitingInABubble(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, waited)
 		require.NoError(t, granted.Release())
+		requireIdle(t, s)
+	})
+}
+
+// A booking knows the class it was admitted in, by name whatever it asked for.
+func TestBookingTellsItsClass(t *testing.T) {
+	t.Parallel()
+	const profile = `
+default_policy_family: chat
+uncached_isl_buckets: [{min_tokens: 0, bucket: short}, {min_tokens: 100, bucket: long}]
+policy_classes:
+  - {name: chat-short, policy_family: chat, cache_bucket: short, quantum: 1, prefill_busy_threshold: 0}
+  - {name: chat-long, policy_family: chat, cache_bucket: long, quantum: 1, prefill_busy_threshold: 0}
+  - {name: batch, quantum: 1}
+`
+	synctest.Test(t, func(t *testing.T) {
+		s := newScheduler(t, sched.Config{Profile: policyOf(t, profile)})
+		addWorkers(t, s, 1)
+		for i, c := range []struct {
+			asked string
+			isl   int64
+			want  string
+		}{{"", 99, "chat-short"}, {"chat", 100, "chat-long"}, {"bogus", 1, "chat-short"}, {"batch", 1, "batch"}} {
+			b := schedule(t, s, sched.Request{ID: fmt.Sprint(i), Class: c.asked, ISL: c.isl})
+			require.Equal(t, c.want, b.Class())
+			require.NoError(t, b.Release())
+			require.Equal(t, c.want, b.Class(), "after the end too")
+		}
+		hold := schedule(t, s, sched.Request{ID: "hold", ISL: 1})
+		granted := make(chan *sched.Booking, 1)
+		go func() {
+			b, err := s.Schedule(t.Context(), &sched.Request{ID: "waits", ISL: 1, Class: "chat"})
+			assert.NoError(t, err)
+			granted <- b
+		}()
+		synctest.Wait()
+		require.NoError(t, s.SetProfile(policyOf(t, strings.ReplaceAll(profile, "short", "brief"))))
+		require.Equal(t, "chat-short", hold.Class())
+		require.NoError(t, hold.Release())
+		b := <-granted
+		require.Equal(t, "chat-brief", b.Class(), "classed anew while it waited")
+		require.NoError(t, b.Release())
 		requireIdle(t, s)
 	})
 }
