@@ -23,12 +23,13 @@ type exchange struct {
 	id     string // the same everywhere; see flight.begin
 	body   []byte
 	prompt *prompt.Request
-	class  string
+	asked  string // the class that was asked for
 
 	came    time.Time
 	booked  time.Time // zero until a booking was made
 	first   time.Time // zero until the first token came
 	tries   int
+	class   string // it was admitted in
 	rank    sched.RankID
 	cached  int64
 	tokens  int64
@@ -80,7 +81,7 @@ func (x *exchange) serve(read func([]byte) (*prompt.Request, error)) error {
 	if timeout == 0 || timeout > x.p.Timeout {
 		timeout = x.p.Timeout
 	}
-	x.class = request.Class
+	x.asked = request.Class
 	if x.body, err = x.readBody(); err != nil {
 		return err
 	}
@@ -130,11 +131,11 @@ func (x *exchange) log() {
 	if x.prompt != nil {
 		attrs = append(attrs, slog.Int64("prompt_tokens", x.prompt.Tokens))
 	}
-	if x.class != "" {
-		attrs = append(attrs, slog.String("class", x.class))
+	if x.asked != "" {
+		attrs = append(attrs, slog.String("class_asked", x.asked))
 	}
 	if x.tries > 0 {
-		attrs = append(attrs, slog.String("worker", x.rank.String()), slog.Int("tries", x.tries),
+		attrs = append(attrs, slog.String("class", x.class), slog.String("worker", x.rank.String()), slog.Int("tries", x.tries),
 			slog.Int64("cached_tokens", x.cached), slog.Duration("waited", x.booked.Sub(x.came)))
 	}
 	if !x.first.IsZero() {

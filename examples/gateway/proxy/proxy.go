@@ -28,7 +28,8 @@ import (
 
 // The request headers that steer the scheduling. They are not passed on.
 const (
-	// HeaderClass names the policy class or family.
+	// HeaderClass names the policy class or family. In an answer it names the class
+	// that the request was admitted in; an unknown name is the default family's.
 	HeaderClass = "X-Turnstile-Class"
 	// HeaderPriority is a whole number; higher goes first within the class.
 	HeaderPriority = "X-Turnstile-Priority"

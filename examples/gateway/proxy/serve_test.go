@@ -144,6 +144,20 @@ func TestOneIDEverywhere(t *testing.T) {
 	all(t, waited)
 }
 
+func TestTellsTheClassThatServed(t *testing.T) {
+	t.Parallel()
+	logged := make(chan string, 10)
+	policy := oneAtATime + "  - {name: batch, quantum: 1}\n"
+	r := newRig(t, setup{config: proxy.Config{Log: lines(logged)}, policy: policy, backends: []fleet.Backend{engine(t)}})
+	for asked, served := range map[string]string{"": "chat", "batch": "batch", "bogus": "chat"} {
+		response, _ := r.post("/v1/completions", streamed, header{proxy.HeaderClass: asked})
+		assert.Equal(t, served, response.Header.Get(proxy.HeaderClass))
+		line := <-logged
+		assert.Contains(t, line, " class="+served+" ")
+		assert.Equal(t, asked != "", strings.Contains(line, " class_asked="+asked+" "), line)
+	}
+}
+
 func TestAnswersOfBackendsArePassedOn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, setup{backends: []fleet.Backend{backend(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

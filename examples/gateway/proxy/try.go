@@ -33,7 +33,7 @@ func (x *exchange) try(ctx context.Context, b *sched.Booking) error {
 	t := &try{exchange: x, b: b, placement: b.Placement()}
 	x.tries++
 	x.booked = time.Now()
-	x.rank, x.cached = t.placement.Rank, t.placement.CachedTokens
+	x.class, x.rank, x.cached = b.Class(), t.placement.Rank, t.placement.CachedTokens
 	var err error
 	if t.target, err = url.Parse(t.placement.Endpoint); err != nil {
 		return err
@@ -132,6 +132,7 @@ func (t *try) answered(response *http.Response) error {
 	}
 	h := response.Header
 	h.Set("X-Request-Id", t.id)
+	h.Set(HeaderClass, t.class)
 	h.Set(HeaderWorker, t.placement.Rank.String())
 	h.Set(HeaderCached, strconv.FormatInt(t.placement.CachedTokens, 10))
 	h.Set(HeaderTries, strconv.Itoa(t.tries))
