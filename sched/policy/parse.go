@@ -27,22 +27,30 @@ type File struct {
 	// Models holds the profiles of single models. Each replaces the root as a
 	// whole.
 	Models map[string]*Profile
-	// Warnings tells what was accepted and ignored, one line each.
+	// Warnings tells what was accepted and is ignored or never applies, one line
+	// each.
 	Warnings []string
 }
 
 // For returns the profile of a model: its own, else the root, else the one of
 // [Default]. It may be called on nil.
 func (f *File) For(model string) *Profile {
+	p, _ := f.Find(model)
+	return p
+}
+
+// Find does what For does, and reports whether the profile comes from the file:
+// if not, nobody ever waits, which is rarely meant by whoever named a model.
+func (f *File) Find(model string) (p *Profile, found bool) {
 	if f != nil {
 		if p := f.Models[model]; p != nil {
-			return p
+			return p, true
 		}
 		if f.Root != nil {
-			return f.Root
+			return f.Root, true
 		}
 	}
-	return Default()
+	return Default(), false
 }
 
 // Parse reads a policy file; see the package comment for its keys. Its error
@@ -260,8 +268,32 @@ func (p *parser) classes(s *scope, at place, n *yaml.Node) []Class {
 		p.item(s, inClass, i, item, []string{keyName, keyQuantum}, func(at place, v *yaml.Node) bool {
 			return p.classKey(s, c, at, v)
 		})
+		p.warnIdle(s, c, i)
 	}
 	return out
+}
+
+// warnIdle notes what never applies, because without a threshold nobody waits.
+// A limit of 0 asks for just that.
+func (p *parser) warnIdle(s *scope, c *Class, i int) {
+	if c.CanQueue() {
+		return
+	}
+	limited := func(limit *int64) bool { return limit != nil && *limit > 0 }
+	for _, idle := range [...]struct {
+		key string
+		set bool
+	}{
+		{keyAge, c.MaxQueueAge > 0},
+		{keyRequestLimit, limited(c.Limits.Requests)},
+		{keyRawLimit, limited(c.Limits.RawTokens)},
+		{keyCachedLimit, limited(c.Limits.CachedTokens)},
+	} {
+		if idle.set {
+			p.warning(s, place{inClass, i, idle.key},
+				"never applies, as nobody waits in a class without "+keyThreshold+" or "+keyFrac)
+		}
+	}
 }
 
 // classKey reads one key of a class, and reports whether it knows the key.
@@ -301,7 +333,13 @@ func (p *parser) classKey(s *scope, c *Class, at place, v *yaml.Node) bool {
 
 // warn notes a key that is accepted and ignored.
 func (p *parser) warn(s *scope, at place, n *yaml.Node) {
-	if n != nil && len(p.warnings) < maxFaults {
-		p.warnings = append(p.warnings, fmt.Sprintf("line %d: %s is ignored", s.line(at), s.path(at)))
+	if n != nil {
+		p.warning(s, at, "is ignored")
+	}
+}
+
+func (p *parser) warning(s *scope, at place, says string) {
+	if len(p.warnings) < maxFaults {
+		p.warnings = append(p.warnings, fmt.Sprintf("line %d: %s %s", s.line(at), s.path(at), says))
 	}
 }

@@ -70,6 +70,36 @@ func TestParseModelsOnly(t *testing.T) {
 	require.Nil(t, f.Root)
 	require.Equal(t, "c", f.For("m").Class(0).Name)
 	require.Equal(t, "default", f.For("other").Class(0).Name)
+	for model, want := range map[string]bool{"m": true, "other": false, "": false} {
+		p, found := f.Find(model)
+		require.Equal(t, want, found)
+		require.Same(t, f.For(model), p)
+	}
+	_, found := (*File)(nil).Find("m")
+	require.False(t, found)
+}
+
+// Whoever bounds a line that nobody ever stands in is told.
+func TestParseWarnsOfWhatNeverApplies(t *testing.T) {
+	t.Parallel()
+	never := " never applies, as nobody waits in a class without prefill_busy_threshold or prefill_busy_threshold_frac"
+	for keys, want := range map[string][]string{
+		"quantum: 1": nil,
+		"quantum: 1\n    request_queue_limit_per_worker: 0":                                nil, // never waits, as asked
+		"quantum: 1\n    request_queue_limit_per_worker: 9\n    prefill_busy_threshold: 0": nil,
+		"request_queue_limit_per_worker: 9\n    quantum: 1\n    max_queue_age: 2": {
+			"line 9: policy_classes[0].max_queue_age" + never,
+			"line 7: policy_classes[0].request_queue_limit_per_worker" + never,
+		},
+		"raw_isl_token_queue_limit_per_worker: 9\n    quantum: 1\n    cached_token_queue_limit_per_worker: 1": {
+			"line 7: policy_classes[0].raw_isl_token_queue_limit_per_worker" + never,
+			"line 9: policy_classes[0].cached_token_queue_limit_per_worker" + never,
+		},
+	} {
+		f, err := Parse([]byte(block(keys)))
+		require.NoError(t, err)
+		require.Equal(t, want, f.Warnings, keys)
+	}
 }
 
 // flow is the inside of a profile with one class in flow style, which has the

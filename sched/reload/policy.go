@@ -17,9 +17,6 @@ type Target interface {
 // ErrNoProfile is why a policy file is refused that says nothing of the model.
 var ErrNoProfile = errors.New("no profile")
 
-// has tells whether a file has a profile for the model.
-func has(file *policy.File, model string) bool { return file.Root != nil || file.Models[model] != nil }
-
 func noProfile(file *policy.File, model string) error {
 	if len(file.Models) == 0 {
 		return fmt.Errorf("%w in the file: it is empty, or not written to its end", ErrNoProfile)
@@ -48,8 +45,8 @@ func Policy(ctx context.Context, path, model string, target Target, o Options) e
 		if err != nil {
 			return fmt.Errorf("reload: current text: %w", err)
 		}
-		if has(file, model) {
-			force = file.For(model)
+		if profile, found := file.Find(model); found {
+			force = profile
 		}
 	}
 	return watch(ctx, path, func(text []byte) ([]string, error) {
@@ -57,10 +54,10 @@ func Policy(ctx context.Context, path, model string, target Target, o Options) e
 		if err != nil {
 			return nil, err
 		}
-		if !has(file, model) {
+		profile, found := file.Find(model)
+		if !found {
 			return nil, noProfile(file, model)
 		}
-		profile := file.For(model)
 		if force != nil && reflect.DeepEqual(profile.Config(), force.Config()) {
 			return file.Warnings, nil
 		}
