@@ -21,7 +21,7 @@ type Config struct {
 	Profile *policy.Profile
 	// Policy is a policy file, of which Model picks the profile: the model's,
 	// else the root's. Nil, or a file with neither: one class "default" that
-	// never queues.
+	// never queues. The logger is told of such a file.
 	Policy *policy.File
 	Model  string
 
@@ -175,7 +175,8 @@ func WithObserver(f Observer) Option {
 }
 
 // WithLogger has rare events logged, and nothing else: bookings that expired,
-// leaked or went with their worker, a replaced profile; and, at its first, second,
+// leaked or went with their worker, a replaced profile, a policy with none for the
+// model; and, at its first, second,
 // fourth, eighth … occurrence, a failed selector, a hook that panicked and an
 // overflow of capacity hints. Handlers run on the observers' goroutine, so a slow
 // one holds up no request. Nil, the default, logs nothing.

@@ -68,6 +68,18 @@ func (s *Scheduler) logDropped(rank RankID, bookings int) {
 	}
 }
 
+// logNoProfile tells of a policy that holds nothing for the model that was named.
+func (s *Scheduler) logNoProfile(c *Config) {
+	if s.outbox == nil || c.Profile != nil || c.Policy == nil {
+		return
+	}
+	if _, found := c.Policy.Find(c.Model); !found {
+		s.outbox.log(slog.LevelWarn, "turnstile: the policy has no profile for the model, nor one at its top: nobody waits",
+			slog.String("model", c.Model))
+		s.outbox.deliver()
+	}
+}
+
 func (s *Scheduler) logProfile(before, after *policy.Profile) {
 	if s.outbox == nil || before == after {
 		return

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-3c5df8a4/turnstile/sched"
+	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 )
 
@@ -29,6 +30,12 @@ func logTo(b *bytes.Buffer) *slog.Logger {
 			return a
 		},
 	}))
+}
+
+// modelsOnly is a policy file with a profile for one model and none at its top.
+func modelsOnly(t *testing.T) *policy.File {
+	t.Helper()
+	return &policy.File{Models: map[string]*policy.Profile{"llama": policyOf(t, queueing)}}
 }
 
 func TestRareEventsAreLogged(t *testing.T) {
@@ -64,6 +71,10 @@ level=WARN msg="turnstile: booking expired" request=a rank=2/0 attempt=1`},
 		}, want: `
 level=INFO msg="turnstile: policy profile replaced" classes="[f never open half]" gone=[default] waiting=0
 level=INFO msg="turnstile: policy profile replaced" classes=[f] gone="[never open half]" waiting=0`},
+		{name: "no profile for the model", config: sched.Config{Model: "typo", Policy: modelsOnly(t)}, want: `
+level=WARN msg="turnstile: the policy has no profile for the model, nor one at its top: nobody waits" model=typo`},
+		{name: "a profile for the model", config: sched.Config{Model: "llama", Policy: modelsOnly(t)}},
+		{name: "a profile beside the policy", config: sched.Config{Model: "typo", Policy: modelsOnly(t), Profile: policyOf(t, mixed)}},
 		{name: "selector", config: sched.Config{Selector: broken}, do: func(t *testing.T, s *sched.Scheduler) {
 			for range 5 {
 				_, err := s.Schedule(t.Context(), &sched.Request{ID: "r"})
@@ -96,7 +107,9 @@ level=ERROR msg="turnstile: hook panicked" hook=observer panic=observer count=1`
 				var logged bytes.Buffer
 				s := newScheduler(t, tt.config, append(tt.opts, sched.WithLogger(logTo(&logged)))...)
 				addWorkers(t, s, 2)
-				tt.do(t, s)
+				if tt.do != nil {
+					tt.do(t, s)
+				}
 				synctest.Wait()
 				require.Equal(t, strings.TrimSpace(tt.want), strings.TrimSpace(logged.String()))
 				_ = s.Close()

@@ -122,6 +122,7 @@ func New(config Config, opts ...Option) (*Scheduler, error) {
 		s.env.EnableHints()
 	}
 	s.world.Store(pool.World{Table: shards.NewTable(), Profile: profile, Selector: config.Selector}.Made())
+	s.logNoProfile(&config)
 	return s, nil
 }
 
