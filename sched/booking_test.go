@@ -249,7 +249,16 @@ func TestDo(t *testing.T) {
 		})
 		require.ErrorIs(t, err, refused)
 		require.ErrorIs(t, err, sched.ErrNoEndpoints)
+		require.ErrorContains(t, err, "no eligible rank of 2; 2: already tried")
 		requireIdle(t, s)
+	})
+	t.Run("tells what was tried from what was excluded", func(t *testing.T) {
+		t.Parallel()
+		s := newScheduler(t, sched.Config{})
+		addWorkers(t, s, 5)
+		r := &sched.Request{ID: "r", Allowed: []uint64{1, 2, 3, 4}, Excluded: []uint64{2, 3}}
+		err := s.Do(t.Context(), r, func(context.Context, *sched.Booking) error { return sched.RetryElsewhere(refused) })
+		require.ErrorContains(t, err, "no eligible rank of 5; 2: already tried; 3: not in the allowed set or excluded")
 	})
 	t.Run("never reroutes a pin", func(t *testing.T) {
 		t.Parallel()

@@ -49,7 +49,7 @@ func (r *Request) derive(params *selector.Params, d *pool.Request) error {
 	d.ISL, d.Blocks, d.Tracked, d.Params = r.ISL, r.Blocks, !r.NoPrefillTracking, *params
 	d.Expected, d.ExpectedOSL = lifecycle.NoDuration, r.ExpectedOSL
 	c := &d.Constraints
-	c.Pinned, c.Allowed, c.Excluded, c.RequiredTaints = false, r.Allowed, r.Excluded, r.RequiredTaints
+	c.Pinned, c.Allowed, c.Excluded, c.Tried, c.RequiredTaints = false, r.Allowed, r.Excluded, r.tried, r.RequiredTaints
 	d.HasPrefer, d.Taints = false, pool.SortTaints(r.PreferredTaints)
 	if r.OverlapCredit != nil || r.PrefillScale != nil || r.Temperature != nil {
 		if err := r.override(&d.Params); err != nil {

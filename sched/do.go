@@ -33,7 +33,8 @@ func (e *retryError) Unwrap() error { return e.cause }
 // worker was removed, it watches Booking.Done.
 //
 // Do returns f's error, or why the request could not be scheduled. When there is
-// nowhere else to try, that and f's last error can both be matched.
+// nowhere else to try, that (ErrNoEndpoints, which is what it is counted as) and
+// f's last error can both be matched.
 func (s *Scheduler) Do(ctx context.Context, r *Request, f func(context.Context, *Booking) error) error {
 	if err := present(ctx, r); err != nil {
 		return err
@@ -58,6 +59,7 @@ func (s *Scheduler) Do(ctx context.Context, r *Request, f func(context.Context, 
 		}
 		failed = err
 		again.Excluded = append(again.Excluded, worker)
+		again.tried++
 	}
 }
 

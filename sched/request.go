@@ -65,6 +65,8 @@ type Request struct {
 	Allowed []uint64
 	// Excluded lists workers that must not be chosen.
 	Excluded []uint64
+	// tried is how many at the end of Excluded Do has put there.
+	tried int
 	// RequiredTaints lists taints a worker must have.
 	RequiredTaints []string
 	// PreferredTaints gives a weight to each taint: positive draws the request

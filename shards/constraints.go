@@ -14,8 +14,10 @@ type Constraints struct {
 	Pin    lifecycle.RankID
 	// Allowed lists worker ids; nil allows all.
 	Allowed []uint64
-	// Excluded lists worker ids.
+	// Excluded lists worker ids. The last Tried of them were not excluded by
+	// whoever asks but have been tried before, which matters for words only.
 	Excluded []uint64
+	Tried    int
 	// RequiredTaints must all be on the worker.
 	RequiredTaints []string
 }
@@ -62,6 +64,13 @@ func (c Check) String() string {
 // Allows reports whether the sets of the constraints allow the worker.
 func (c *Constraints) Allows(worker uint64) bool {
 	return (c.Allowed == nil || slices.Contains(c.Allowed, worker)) && !slices.Contains(c.Excluded, worker)
+}
+
+// AlreadyTried reports whether nothing but an earlier try excludes the worker.
+func (c *Constraints) AlreadyTried(worker uint64) bool {
+	asked := len(c.Excluded) - c.Tried
+	return slices.Contains(c.Excluded[asked:], worker) && !slices.Contains(c.Excluded[:asked], worker) &&
+		(c.Allowed == nil || slices.Contains(c.Allowed, worker))
 }
 
 // PinAllowed reports whether the pin, if any, is in the allowed set.

@@ -204,12 +204,21 @@ func (l *Look) noCandidate() *Failure {
 
 // whyNone counts which check each rank failed.
 func (l *Look) whyNone() string {
-	slots := l.World.Table.Slots()
+	slots, c := l.World.Table.Slots(), &l.Request.Constraints
 	failed := make(map[shards.Check]int)
+	tried := 0
 	for i := range slots {
-		failed[l.World.Table.CheckRank(&l.Request.Constraints, slots[i].Shard.ID())]++
+		rank := slots[i].Shard.ID()
+		if c.AlreadyTried(rank.Worker) {
+			tried++
+			continue
+		}
+		failed[l.World.Table.CheckRank(c, rank)]++
 	}
 	why := fmt.Sprintf("no eligible rank of %d", len(slots))
+	if tried > 0 {
+		why += fmt.Sprintf("; %d: already tried", tried)
+	}
 	for check := shards.NotAllowed; check <= shards.Untainted; check++ {
 		if n := failed[check]; n > 0 {
 			why += fmt.Sprintf("; %d: %v", n, check)
