@@ -165,7 +165,8 @@ func WithClock(c clock.Clock) Option {
 // the scheduler: where f is slower than the events come, those for which there is
 // no room in Config.EventBuffer are dropped and counted in Stats.EventsDropped. The
 // events of one request come in order, apart from those dropped. Each of several
-// observers is told. Nil changes nothing.
+// observers is told, unless one before it ends the goroutine (runtime.Goexit), which
+// no observer should. Nil changes nothing.
 func WithObserver(f Observer) Option {
 	return func(o *options) {
 		if f != nil {
@@ -186,7 +187,7 @@ func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l 
 // order, for simulations and tests; to watch a scheduler at work take WithObserver.
 // f is called by whichever caller of the scheduler comes by, while no lock
 // is held; it may call the scheduler, but while it runs no further decision is
-// told. A panic in f is swallowed.
+// told. A panic in f is swallowed; f must not end its goroutine.
 func WithDecisionHook(f func(Decision)) Option { return func(o *options) { o.onDecision = f } }
 
 // WithOverlapRefresher has f called for a request that waited longer than

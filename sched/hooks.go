@@ -12,7 +12,7 @@ import (
 // OverlapRefresher looks up which ranks hold part of a prompt, given its block
 // hashes. It is called on the goroutine of the caller that waited, which is told
 // only afterwards; nobody else waits for it. ctx is that caller's. If it fails or
-// panics, the old overlaps stand.
+// panics, the old overlaps stand. It must not end its goroutine.
 type OverlapRefresher func(ctx context.Context, blocks []uint64) ([]Overlap, error)
 
 // PrefillWork is what a prefill estimator is told.

@@ -34,7 +34,7 @@ type job struct {
 	jump       int64 // ns
 	arrival    int64 // ns, unknownArrival until the first look
 	request    pool.Request
-	record     *record // nil for a query
+	record     *record
 	entry      queue.Entry[*job]
 
 	// The tickets are linked while the job is on the stack of arrivals or of

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,7 +94,7 @@ type Waiter struct {
 // Snapshot returns what there is to see, with the first so many of those who wait
 // in each class; 0 is none. It changes nothing and takes no turn: a scheduler that
 // is held up, by a slow selector for instance, can be looked at. It costs
-// O(ranks × classes + waiting).
+// O(ranks × classes + waiting × log heads).
 func (s *Scheduler) Snapshot(heads int) Snapshot {
 	w := s.world.Load()
 	at := pool.Lazily(s.env.Now)
@@ -153,26 +154,43 @@ func classLine(w *pool.World, class int, stats ClassStats) ClassLine {
 // heads returns the first few of those who wait in a class and how long the
 // oldest has waited.
 func (s *Scheduler) heads(w *pool.World, class int, now int64, most int) (heads []Waiter, oldest time.Duration) {
+	type candidate struct {
+		standing queue.Standing
+		waiter   Waiter
+	}
 	spec := classSpec(w.Profile, class)
-	var standings []queue.Standing // of the heads
+	var found []candidate
+	sort := func() {
+		slices.SortFunc(found, func(a, b candidate) int {
+			switch {
+			case a.standing.Before(b.standing):
+				return -1
+			case b.standing.Before(a.standing):
+				return 1
+			default:
+				return 0
+			}
+		})
+		found = found[:min(most, len(found))]
+	}
+	var last *queue.Standing // that is still one of the heads, once there are enough
 	s.ledger.eachWaiting(w.Profile, class, func(j *job) {
 		oldest = max(oldest, time.Duration(now-j.entry.Arrival))
 		standing := queue.StandingOf(spec, &j.entry, now)
-		at := len(heads)
-		for at > 0 && standing.Before(standings[at-1]) {
-			at--
-		}
-		if at >= most {
+		if most <= 0 || last != nil && !standing.Before(*last) {
 			return
 		}
-		if len(heads) == most {
-			heads, standings = heads[:most-1], standings[:most-1]
+		found = append(found, candidate{standing, s.waiter(j, now)})
+		if len(found)/2 >= most {
+			sort()
+			worst := found[most-1].standing
+			last = &worst
 		}
-		heads, standings = append(heads, Waiter{}), append(standings, standing)
-		copy(heads[at+1:], heads[at:])
-		copy(standings[at+1:], standings[at:])
-		heads[at], standings[at] = s.waiter(j, now), standing
 	})
+	sort()
+	for i := range found {
+		heads = append(heads, found[i].waiter)
+	}
 	return heads, oldest
 }
 

@@ -86,8 +86,12 @@ func (s *Scheduler) reject(rec *record, id, class string, query bool, err error)
 }
 
 func (s *Scheduler) countRejection(err error) {
+	var refused *Error
+	if !errors.As(err, &refused) {
+		return
+	}
 	for i, code := range codes() {
-		if errors.Is(err, code) {
+		if refused.Code == code { // not errors.Is: its cause may be anything
 			if n := s.counters.rejected[i].Inc(); code == ErrSelector {
 				s.logSelectorFailed(n, err)
 			}

@@ -16,7 +16,7 @@ func (t *Table) Reindex(old *LoadIndex, weights Weights) *LoadIndex {
 		t.moveTo(nil)
 		return nil
 	}
-	if old != nil && t.moveTo(old) {
+	if old != nil && len(old.shards) <= 4*places(len(t.slots)) && t.moveTo(old) {
 		return old
 	}
 	// Ranks that are gone but not dropped yet are in the old one.

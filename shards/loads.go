@@ -90,21 +90,32 @@ type loadGroup struct {
 	_ [56]byte
 }
 
-// newLoadIndex returns an index with room for so many ranks and some more.
-func newLoadIndex(ranks int, weights Weights) *LoadIndex {
-	x := &LoadIndex{weights: weights}
+// places returns how many places an index for so many ranks has.
+func places(ranks int) int {
 	places := ranks + ranks/4 + 1
 	if places > groupSize {
-		groups := (places + groupSize - 1) / groupSize
-		places = groups * groupSize
-		x.groups = make([]loadGroup, groups)
+		places = (places + groupSize - 1) / groupSize * groupSize
+	}
+	return places
+}
+
+// newLoadIndex returns an index with room for so many ranks and some more.
+func newLoadIndex(ranks int, weights Weights) *LoadIndex {
+	x, places := &LoadIndex{weights: weights}, places(ranks)
+	if places > groupSize {
+		x.groups = make([]loadGroup, places/groupSize)
 	}
 	x.shards = make([]atomic.Pointer[Shard], places)
 	for d := range dimensions {
 		x.keys[d], x.minima[d] = hiddenKeys(places), hiddenKeys(len(x.groups))
 	}
-	for place := places - 1; place >= 0; place-- {
-		x.mu.free = append(x.mu.free, place)
+	// Taken from the end: first one place of each group, so that all have much the
+	// same number of ranks, and those that are tied the same chance.
+	size := places / max(1, len(x.groups))
+	for in := size - 1; in >= 0; in-- {
+		for place := places - size + in; place >= 0; place -= size {
+			x.mu.free = append(x.mu.free, place)
+		}
 	}
 	return x
 }
@@ -172,35 +183,35 @@ type keyed struct {
 }
 
 // leastTwo returns the least two of some keys. Of equals it takes those that come
-// first from a place that follows from chance: each has a chance, at the price of
-// one random number.
+// first in an order that follows from chance, i·step + start modulo the number of
+// places: one random number gives each much the same chance, whatever gaps there
+// are between them. (Those that come first from a random place on were tried: who
+// stands behind a gap then has the chance of the whole gap.)
 //
-// Key and distance from that place are compared as one number, so that the loop
-// has no branch on the keys, which no processor could foretell.
+// Key and place in that order are compared as one number, so that the loop has no
+// branch on the keys, which no processor could foretell.
 func leastTwo(keys []atomic.Int64, chance uint32) (least, next keyed) {
-	start := int(chance % uint32(len(keys)))
+	const mask = 1<<distanceBits - 1
+	step, start := int64(chance)&mask|1, int64(chance>>distanceBits)&mask
 	lowest, second := int64(math.MaxInt64), int64(math.MaxInt64)
-	distance := int64(0)
-	for _, part := range [2][]atomic.Int64{keys[start:], keys[:start]} {
-		for i := range part {
-			n := part[i].Load()<<distanceBits | distance
-			second = min(second, max(lowest, n))
-			lowest = min(lowest, n)
-			distance++
+	at := start
+	for i := range keys {
+		n := keys[i].Load()<<distanceBits | at
+		second = min(second, max(lowest, n))
+		lowest = min(lowest, n)
+		at = (at + step) & mask
+	}
+	// The inverse of step by Newton's method: 3 bits are right, then 6, then 12.
+	inverse := step
+	inverse *= 2 - step*inverse
+	inverse *= 2 - step*inverse
+	unpacked := func(n int64) keyed {
+		if n == math.MaxInt64 { // there is no second of one
+			return keyed{key: hiddenKey}
 		}
+		return keyed{at: int((n&mask - start) * inverse & mask), key: n >> distanceBits}
 	}
-	return unpacked(lowest, start, len(keys)), unpacked(second, start, len(keys))
-}
-
-func unpacked(n int64, start, of int) keyed {
-	if n == math.MaxInt64 { // there is no second of one
-		return keyed{key: hiddenKey}
-	}
-	at := start + int(n&(1<<distanceBits-1))
-	if at >= of {
-		at -= of
-	}
-	return keyed{at: at, key: n >> distanceBits}
+	return unpacked(lowest), unpacked(second)
 }
 
 // place is where a shard stands in an index; guarded by the shard's lock.
@@ -311,7 +322,7 @@ func (x *LoadIndex) change(was *bool, count *atomic.Int64, is bool) {
 	if is {
 		count.Add(1)
 	} else {
+		x.epoch.Add(2) // first: who finds the count at zero must find the epoch moved
 		count.Add(-1)
-		x.epoch.Add(2)
 	}
 }

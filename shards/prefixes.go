@@ -158,7 +158,7 @@ func (p *Prefixes) hold(path []uint64, from int, kept []uint64, s *Shard) {
 			if !found {
 				var hashes []uint64
 				if at >= from {
-					hashes = kept[at-from:]
+					hashes = own(kept[at-from:], len(kept))
 				} else {
 					hashes = slices.Clone(rest)
 				}
@@ -199,7 +199,10 @@ func (p *Prefixes) drop(path []uint64, to int, s *Shard) {
 					return nil, true
 				}
 				e = now
-				return now, now.setDepth(s, min(max(0, to-at), len(now.hashes))) == 0
+				if now.setDepth(s, min(max(0, to-at), len(now.hashes))) == 0 {
+					return now, true
+				}
+				return now.tightened(), false
 			})
 		}
 		at += len(e.hashes)
@@ -210,8 +213,8 @@ func (p *Prefixes) drop(path []uint64, to int, s *Shard) {
 // split parts an edge after its first at blocks, unless it has changed since.
 func (p *Prefixes) split(key edgeKey, e *edge, at int) {
 	seen := e.holders.Load()
-	upper := &edge{tag: p.tags.Add(1), hashes: e.hashes[:at:at]}
-	lower := &edge{tag: e.tag, hashes: e.hashes[at:]}
+	upper := &edge{tag: p.tags.Add(1), hashes: own(e.hashes[:at:at], len(e.hashes))}
+	lower := &edge{tag: e.tag, hashes: own(e.hashes[at:], len(e.hashes))}
 	var above, below holderSet
 	above.list = make([]PrefixHolder, 0, len(seen.list))
 	for _, h := range seen.list {
@@ -262,6 +265,37 @@ func (e *edge) setDepth(s *Shard, depth int) (holders int) {
 	}
 	e.holders.Store(&next)
 	return len(next.list)
+}
+
+// slack is how many hashes more than four times its own an edge may keep.
+const slack = 32
+
+// own returns hashes that are part of so many, or a copy if they are few of them.
+func own(hashes []uint64, of int) []uint64 {
+	if of > 4*len(hashes)+slack {
+		return slices.Clone(hashes)
+	}
+	return hashes
+}
+
+// tightened returns the edge, or one in its place without the hashes that nobody
+// holds any more, if these are most of them. Below an edge that nobody holds whole
+// nothing hangs. REQUIRES: the lock of the edge's bucket; the edge has holders.
+func (e *edge) tightened() *edge {
+	old, deepest := e.holders.Load(), 0
+	for _, h := range old.list {
+		deepest = max(deepest, h.Depth)
+	}
+	if len(e.hashes) <= 4*deepest+slack {
+		return e
+	}
+	next := &edge{tag: e.tag, hashes: slices.Clone(e.hashes[:deepest])}
+	set := holderSet{list: make([]PrefixHolder, 0, len(old.list))}
+	for _, h := range old.list {
+		set.add(h, deepest)
+	}
+	next.holders.Store(&set)
+	return next
 }
 
 func (set *holderSet) add(h PrefixHolder, length int) {

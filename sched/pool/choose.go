@@ -124,6 +124,10 @@ func (l *Look) pickSafely(s selector.Selector, in *selector.Input) (pick selecto
 	pick, err = s.Pick(in)
 	switch {
 	case err != nil:
+		// Its methods are the embedder's too, and are called later, in the turn: a nil
+		// pointer in an error is soon returned, and here it is caught.
+		var cost *selector.CostError
+		_, _, _ = err.Error(), errors.Is(err, selector.ErrNoCandidates), errors.As(err, &cost)
 	case pick.Index < 0 || pick.Index >= n:
 		err = fmt.Errorf("selector chose candidate %d of %d", pick.Index, n)
 	case math.IsNaN(pick.Cost) || math.IsInf(pick.Cost, 0):

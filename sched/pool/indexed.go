@@ -153,8 +153,12 @@ func (l *Look) placeConcerned() bool {
 	r, table := l.Request, l.World.Table
 	most := len(table.Slots()) / 2
 	l.findOverlaps()
-	for _, place := range l.overlaps {
-		l.placeRank(int(place))
+	for i, place := range l.overlaps {
+		// One that has nothing cached is as any other; to list it would favour it
+		// among equals.
+		if o := &r.Overlaps[i]; o.Device != 0 || o.Host != 0 || o.Disk != 0 {
+			l.placeRank(int(place))
+		}
 	}
 	if r.HasPrefer {
 		l.placeRank(table.Slot(r.Prefer))

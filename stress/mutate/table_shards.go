@@ -131,7 +131,7 @@ func shardsTable() []Mutation {
 			Name:      "keep a holder that dropped its blocks",
 			Breaks:    "blocks that are gone count as held",
 			Invariant: "7",
-			Edits:     edit(prefixesFile, "				return now, now.setDepth(s, min(max(0, to-at), len(now.hashes))) == 0\n", "				return now, len(now.holders.Load().list) == 0\n"),
+			Edits:     edit(prefixesFile, "				if now.setDepth(s, min(max(0, to-at), len(now.hashes))) == 0 {\n", "				if len(now.holders.Load().list) == 0 {\n"),
 			Test:      shardsTest("TestPrefixesAgainstEachRank"),
 		},
 		{

@@ -1,0 +1,147 @@
+package shards
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+)
+
+// Short prompts that stay must not keep the hashes of long ones that have gone.
+func TestEdgesLetGoOfLongPrompts(t *testing.T) {
+	env := &Env{Now: func() int64 { return 0 }}
+	s := NewShard(lifecycle.RankID{Worker: 1}, env)
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	var kept []*lifecycle.Booking
+	for i := range 500 {
+		path := make([]uint64, 10000)
+		for j := range path {
+			path[j] = uint64(i*100000 + j)
+		}
+		long, short := &lifecycle.Booking{}, &lifecycle.Booking{}
+		s.Lock()
+		s.BookLocked(long, path)
+		s.BookLocked(short, path[:1])
+		s.ReleaseLocked(long)
+		s.Unlock()
+		kept = append(kept, short)
+	}
+	after := heap()
+	if after > before && (after-before)>>20 > 2 {
+		t.Errorf("%d bookings of one block each keep %d MiB", len(kept), (after-before)>>20)
+	}
+	runtime.KeepAlive(kept)
+	runtime.KeepAlive(env)
+}
+
+// The same while long and short prompts come and go, so that edges are split and
+// tightened while others hold and look for them: in the end the index says of each
+// rank what the rank says itself, and nothing is left.
+func TestEdgesAreTightenedUnderHammering(t *testing.T) {
+	rounds := 60
+	if testing.Short() {
+		rounds = 12
+	}
+	for round := range rounds {
+		env := &Env{Now: func() int64 { return 0 }}
+		const ranks = 4
+		var ss [ranks]*Shard
+		for i := range ss {
+			ss[i] = NewShard(lifecycle.RankID{Worker: uint64(i)}, env)
+		}
+		path := func(r *rand.Rand) []uint64 {
+			n := 1 + r.IntN(40)
+			if r.IntN(2) == 0 {
+				n = 1 + r.IntN(400)
+			}
+			p := make([]uint64, n)
+			for i := range p {
+				p[i] = uint64(i + 1)
+			}
+			if k := r.IntN(n + 1); k < n {
+				for i := k; i < n; i++ {
+					p[i] += 1000 * uint64(k+1) * uint64(1+r.IntN(2))
+				}
+			}
+			return p
+		}
+		var stop atomic.Bool
+		var wg, rg sync.WaitGroup
+		live := [ranks][]*lifecycle.Booking{}
+		for w := range ranks {
+			wg.Go(func() {
+				r := rand.New(rand.NewPCG(uint64(round), uint64(w)))
+				s := ss[w]
+				for range 150 {
+					if len(live[w]) < 6 && r.IntN(2) == 0 {
+						b := &lifecycle.Booking{Tracked: true, Tokens: 5, Expected: -1}
+						p := path(r)
+						s.Lock()
+						s.BookLocked(b, p)
+						s.Unlock()
+						live[w] = append(live[w], b)
+					} else if len(live[w]) > 0 {
+						i := r.IntN(len(live[w]))
+						s.Lock()
+						s.ReleaseLocked(live[w][i])
+						s.Unlock()
+						live[w] = append(live[w][:i], live[w][i+1:]...)
+					}
+				}
+			})
+		}
+		rg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(round), 99))
+			var levels []PrefixLevel
+			for !stop.Load() {
+				if p := env.Prefixes(); p != nil {
+					levels = p.Find(path(r), levels)
+				}
+			}
+		})
+		wg.Wait()
+		stop.Store(true)
+		rg.Wait()
+		r := rand.New(rand.NewPCG(uint64(round), 98))
+		for range 100 {
+			q := path(r)
+			levels := env.Prefixes().Find(q, nil)
+			for w, s := range ss {
+				depth := 0
+				for _, l := range levels {
+					for _, h := range l.Holders {
+						if h.Shard == s {
+							depth = l.Depth(h)
+						}
+					}
+				}
+				s.Lock()
+				want := s.LivePrefixLocked(q)
+				s.Unlock()
+				if depth != want {
+					t.Fatalf("round %d rank %d: index %d, rank %d", round, w, depth, want)
+				}
+			}
+		}
+		for w, s := range ss {
+			for _, b := range live[w] {
+				s.Lock()
+				s.ReleaseLocked(b)
+				s.Unlock()
+			}
+		}
+		if n := env.Prefixes().Len(); n != 0 {
+			t.Fatalf("round %d: %d edges left", round, n)
+		}
+	}
+}
