@@ -16,16 +16,23 @@ type answer struct {
 	body    io.Closer
 	events  *events // nil for an answer in one piece
 	ok      bool    // 2xx
+	open    bool    // only the end of the connection ends it
 	parting []byte  // last words, after the worker has failed
 	failed  error
 }
 
 func newAnswer(t *try, response *http.Response, from *bufio.Reader) *answer {
-	a := &answer{t: t, from: from, body: response.Body, ok: response.StatusCode/100 == 2}
+	a := &answer{t: t, from: from, body: response.Body, ok: response.StatusCode/100 == 2, open: openEnded(response)}
 	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind == "text/event-stream" {
 		a.events = &events{}
 	}
 	return a
+}
+
+// openEnded tells whether HTTP says nothing of where the answer ends, as in HTTP/1.0:
+// then a worker that dies looks like one that has finished.
+func openEnded(r *http.Response) bool {
+	return r.ContentLength < 0 && len(r.TransferEncoding) == 0 && r.ProtoMajor == 1
 }
 
 // Read passes on what came.
@@ -43,6 +50,8 @@ func (a *answer) Read(to []byte) (int, error) {
 		a.passed(to[:n])
 	}
 	switch {
+	case err == io.EOF && a.ok && a.open && a.events != nil && !a.events.ended():
+		return n, a.broken(io.ErrUnexpectedEOF)
 	case err == io.EOF:
 		// Released before the client can know that this was the end, so that what
 		// it asks for next finds the place free.

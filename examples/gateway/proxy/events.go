@@ -10,6 +10,7 @@ type events struct {
 	line [len("data: [DONE]")]byte
 	have int  // bytes of line
 	long bool // the line is longer than that
+	done bool // [DONE] has come
 }
 
 // count returns how many events' data lines ended in the piece.
@@ -39,10 +40,21 @@ func (e *events) count(piece []byte) int64 {
 	return ended
 }
 
+// data tells whether the line carries data, and notes if it is the closing one.
 func (e *events) data() bool {
 	text, found := bytes.CutPrefix(e.line[:e.have], []byte("data:"))
 	if !found {
 		return false
 	}
-	return e.long || string(bytes.TrimSpace(text)) != "[DONE]"
+	if !e.long && string(bytes.TrimSpace(text)) == "[DONE]" {
+		e.done = true
+		return false
+	}
+	return true
+}
+
+// ended tells, when nothing more will come, whether [DONE] has.
+func (e *events) ended() bool {
+	e.data() // the last line may lack its end
+	return e.done
 }

@@ -58,6 +58,62 @@ func TestBackendDiesMidStream(t *testing.T) {
 	r.idle()
 }
 
+// plainly is a backend that answers as HTTP/1.0 does: the end of the connection is
+// the end of the answer.
+func plainly(t *testing.T, kind, body string) fleet.Backend {
+	return backend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		connection, buffered, err := http.NewResponseController(w).Hijack()
+		if !assert.NoError(t, err) {
+			return
+		}
+		_, _ = buffered.WriteString("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: " + kind + "\r\n\r\n" + body)
+		_ = buffered.Flush()
+		_ = connection.Close()
+	}))
+}
+
+func TestStreamThatOnlyItsConnectionEnds(t *testing.T) {
+	t.Parallel()
+	const stream, one = "text/event-stream", "data: {\"n\":1}\n\n"
+	for body, whole := range map[string]bool{
+		one + "data: [DONE]\n\n": true, one + "data: [DONE]": true,
+		one: false, one + "data: [DO": false, one + ": [DONE]\n\n": false,
+	} {
+		r := newRig(t, setup{backends: []fleet.Backend{plainly(t, stream, body)}})
+		response, err := r.send(t.Context(), http.MethodPost, "/v1/completions", streamed, nil)
+		require.NoError(t, err)
+		if whole {
+			assert.Equal(t, body, all(t, response))
+			continue
+		}
+		from := bufio.NewReader(response.Body)
+		got := make([]byte, len(body))
+		_, err = io.ReadFull(from, got)
+		require.NoError(t, err)
+		assert.Equal(t, body, string(got))
+		assert.Equal(t, "backend_failed", brokenOff(t, response, from).Code)
+		r.idle()
+	}
+	r := newRig(t, setup{backends: []fleet.Backend{plainly(t, stream, ""), plainly(t, "application/json", ""), engine(t)}})
+	response, text := r.post("/v1/completions", streamed, nil)
+	assert.Equal(t, "3", response.Header.Get(proxy.HeaderTries), "nothing came yet: others are tried")
+	assert.Contains(t, text, "[DONE]")
+
+	r = newRig(t, setup{backends: []fleet.Backend{plainly(t, "application/json", "{}")}})
+	_, text = r.post("/v1/completions", `{"prompt":"x"}`, nil)
+	assert.Equal(t, "{}", text)
+
+	g := newGate() // whose answers have an end by themselves
+	r = newRig(t, setup{backends: []fleet.Backend{backend(t, g)}})
+	response, from := r.begin(t.Context(), g)
+	g.say <- end
+	rest, err := io.ReadAll(from)
+	require.NoError(t, err)
+	assert.Empty(t, strings.TrimSpace(string(rest)))
+	require.NoError(t, response.Body.Close())
+}
+
 func TestBackendDiesInAPlainAnswer(t *testing.T) {
 	t.Parallel()
 	g := newGate()

@@ -121,7 +121,10 @@ func (t *try) answered(response *http.Response) error {
 	// Nothing is sent to the client before there is something to send: until then
 	// another worker can be tried.
 	body := bufio.NewReader(response.Body)
-	if _, err := body.Peek(1); err != nil && err != io.EOF {
+	switch _, err := body.Peek(1); {
+	case err == io.EOF && openEnded(response) && response.StatusCode/100 == 2:
+		return io.ErrUnexpectedEOF
+	case err != nil && err != io.EOF:
 		return err
 	}
 	t.status = response.StatusCode
