@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -51,7 +52,11 @@ func (p *Proxy) completion(read func([]byte) (*prompt.Request, error)) http.Hand
 		}
 		if err := x.serve(read); err != nil {
 			x.problem = err
-			x.refuse(refusalFor(err))
+			f := refusalFor(err)
+			if full := new(sched.Error); f.status == http.StatusTooManyRequests && errors.As(err, &full) {
+				f.retryAfter = p.line.retryAfter(p.Scheduler, full.Class, time.Now())
+			}
+			x.refuse(f)
 		}
 	}
 }
@@ -119,7 +124,7 @@ func (x *exchange) readBody() ([]byte, error) {
 	case x.r.Context().Err() != nil:
 		return nil, context.Canceled
 	default:
-		return nil, &prompt.FieldError{Rule: "the body could not be read: " + err.Error()}
+		return nil, fmt.Errorf("%w: %w", &prompt.FieldError{Rule: "the body could not be read"}, err)
 	}
 }
 

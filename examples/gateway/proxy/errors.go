@@ -74,9 +74,10 @@ func (e *backendError) Error() string {
 func (e *backendError) Unwrap() error { return e.cause }
 
 // refusalFor maps why a request was not served to what its client is told. The
-// addresses of backends and what went wrong there are for the log alone.
+// state of the pool, the addresses of backends and what went wrong there are for the
+// log alone.
 func refusalFor(err error) *refusal {
-	f := &refusal{kind: kindServer, message: err.Error()}
+	f := &refusal{kind: kindServer}
 	set := func(status int, code string, retryAfter int) *refusal {
 		f.status, f.code, f.retryAfter = status, code, retryAfter
 		return f
@@ -84,9 +85,10 @@ func refusalFor(err error) *refusal {
 	var field *prompt.FieldError
 	var backend *backendError
 	var large *http.MaxBytesError
+	var refused *sched.Error
 	switch {
 	case errors.As(err, &field):
-		f.kind, f.param = kindRequest, field.Field
+		f.kind, f.param, f.message = kindRequest, field.Field, field.Error()
 		return set(http.StatusBadRequest, "invalid_value", 0)
 	case errors.As(err, &large):
 		f.kind = kindRequest
@@ -98,39 +100,31 @@ func refusalFor(err error) *refusal {
 	case errors.Is(err, sched.ErrCanceled), errors.Is(err, context.Canceled):
 		return set(statusClientGone, "client_gone", 0)
 	case errors.Is(err, sched.ErrQueueFull):
-		f.kind, f.message = kindLimit, detail(err)
-		return set(http.StatusTooManyRequests, "queue_full", 1)
+		f.kind, f.message = kindLimit, "too many requests wait already"
+		return set(http.StatusTooManyRequests, "queue_full", soonest)
 	case errors.Is(err, sched.ErrWouldQueue):
-		f.kind, f.message = kindLimit, detail(err)
-		return set(http.StatusTooManyRequests, "would_queue", 1)
+		f.kind, f.message = kindLimit, "the request would have to wait, and asked not to"
+		return set(http.StatusTooManyRequests, "would_queue", soonest)
 	case errors.Is(err, sched.ErrOverloaded), errors.Is(err, sched.ErrPinnedOverloaded):
-		f.message = detail(err)
-		return set(http.StatusServiceUnavailable, "overloaded", 1)
+		f.message = "all backends that could take the request are overloaded"
+		return set(http.StatusServiceUnavailable, "overloaded", soonest)
 	case errors.Is(err, sched.ErrClosed):
 		f.message = "the gateway is shutting down"
-		return set(http.StatusServiceUnavailable, "shutting_down", 1)
+		return set(http.StatusServiceUnavailable, "shutting_down", soonest)
 	case errors.As(err, &backend) && backend.status == http.StatusServiceUnavailable:
 		f.message = "the backends that were tried are unavailable"
-		return set(http.StatusServiceUnavailable, "backend_unavailable", 1)
+		return set(http.StatusServiceUnavailable, "backend_unavailable", soonest)
 	case backend != nil:
 		f.message = "the backends that were tried failed"
 		return set(http.StatusBadGateway, "backend_failed", 0)
 	case errors.Is(err, sched.ErrNoEndpoints), errors.Is(err, sched.ErrWorkerRemoved):
-		f.message = detail(err)
-		return set(http.StatusServiceUnavailable, "no_endpoints", 1)
-	case errors.Is(err, sched.ErrInvalid):
-		f.kind = kindRequest
+		f.message = "no backend can take the request"
+		return set(http.StatusServiceUnavailable, "no_endpoints", soonest)
+	case errors.Is(err, sched.ErrInvalid) && errors.As(err, &refused):
+		f.kind, f.message = kindRequest, refused.Rule
 		return set(http.StatusBadRequest, "invalid_value", 0)
 	default:
+		f.message = "internal error"
 		return set(http.StatusInternalServerError, "internal_error", 0)
 	}
-}
-
-// detail is what the scheduler says itself, without what a worker failed of before.
-func detail(err error) string {
-	var refused *sched.Error
-	if errors.As(err, &refused) {
-		return refused.Error()
-	}
-	return err.Error()
 }

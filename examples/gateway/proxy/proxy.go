@@ -80,6 +80,7 @@ type Proxy struct {
 	transport *http.Transport
 	buffers   buffers
 	flight    flight
+	line      line
 	closing   atomic.Bool
 }
 

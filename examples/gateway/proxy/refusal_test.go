@@ -59,7 +59,7 @@ func TestRefusesWhenTheLineIsFull(t *testing.T) {
 	p := problemOf(t, text)
 	assert.Equal(t, "queue_full", p.Code)
 	assert.Equal(t, "rate_limit_error", p.Type)
-	assert.Contains(t, p.Message, "limit requests: usage 1 of 1")
+	assert.Equal(t, "too many requests wait already", p.Message)
 
 	letGo()
 	<-g.came
@@ -101,6 +101,8 @@ func TestRefusesWithoutWorkers(t *testing.T) {
 		assert.Equal(t, "1", response.Header.Get("Retry-After"))
 		assert.Equal(t, code, problemOf(t, text).Code)
 		assert.Equal(t, "server_error", problemOf(t, text).Type)
+		assert.NotContains(t, text, "turnstile", "what the library says is for the log")
+		assert.NotContains(t, text, response.Header.Get("X-Request-Id"))
 	}
 	require.NoError(t, r.s.SetOverloaded([]uint64{1}))
 	expect("overloaded")
