@@ -37,7 +37,7 @@ var notSimulated = []string{
 
 func (s *simulateOptions) register(f *flag.FlagSet) {
 	f.BoolVar(&s.on, "simulate", false, "compare selectors and class settings in virtual time, on the synthetic workload or a -trace")
-	f.StringVar(&s.settings, "settings", "", "with -simulate, only the settings of these `names`, separated by commas (default all)")
+	f.StringVar(&s.settings, "settings", "", "with -simulate, of the settings that are built in only these `names`, separated by commas (default all)")
 	f.Var(&s.policies, "policy", "with -simulate, also the policy of this YAML `file`; may be given more than once")
 	f.StringVar(&s.model, "model", "", "with -policy, take the profile of this model (default the file's root)")
 }
@@ -61,58 +61,58 @@ func (s *simulateOptions) check(set map[string]bool) []error {
 	return errs
 }
 
-// choose returns the settings to simulate.
-func (s *simulateOptions) choose(long int64) ([]simulate.Setting, error) {
+// choose returns the settings to simulate, those of one's own policies always
+// among them, and what of these was read and ignored.
+func (s *simulateOptions) choose(long int64) (chosen []simulate.Setting, warnings []string, err error) {
 	all := simulate.Selectors()
 	classes, err := simulate.Classes(long)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	all = append(all, classes...)
-	for _, path := range s.policies {
-		own, err := readPolicy(path, s.model)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, own)
-	}
-	names := make([]string, len(all))
+	names := make([]string, 0, len(all)+len(s.policies))
 	for i := range all {
-		names[i] = all[i].Name
+		names = append(names, all[i].Name)
 	}
-	chosen, err := pick("settings", s.settings, all, names)
-	if err != nil {
-		return nil, usageError{err}
+	if chosen, err = pick("settings", s.settings, all, names); err != nil {
+		return nil, nil, usageError{err}
 	}
-	// What is one's own is always wanted.
-	if s.settings != "" {
-		for _, own := range all[len(all)-len(s.policies):] {
-			if !slices.ContainsFunc(chosen, func(c simulate.Setting) bool { return c.Name == own.Name }) {
-				chosen = append(chosen, own)
-			}
+	for _, path := range s.policies {
+		own, file, err := readPolicy(path, s.model)
+		if err != nil {
+			return nil, nil, err
+		}
+		name := own.Name
+		for n := 2; slices.Contains(names, own.Name); n++ {
+			own.Name = fmt.Sprintf("%s-%d", name, n)
+		}
+		names = append(names, own.Name)
+		chosen = append(chosen, own)
+		for _, w := range file.Warnings {
+			warnings = append(warnings, path+": "+w)
 		}
 	}
-	return chosen, nil
+	return chosen, warnings, nil
 }
 
-// readPolicy makes a setting of a policy file.
-func readPolicy(path, model string) (simulate.Setting, error) {
+// readPolicy makes a setting of a policy file, named like it.
+func readPolicy(path, model string) (simulate.Setting, *policy.File, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return simulate.Setting{}, err
+		return simulate.Setting{}, nil, err
 	}
 	file, err := policy.Parse(text)
 	if err != nil {
-		return simulate.Setting{}, fmt.Errorf("%s: %w", path, err)
+		return simulate.Setting{}, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if model != "" && file.Models[model] == nil {
-		return simulate.Setting{}, fmt.Errorf("%s: it has no profile of the model %q", path, model)
+		return simulate.Setting{}, nil, fmt.Errorf("%s: it has no profile of the model %q", path, model)
 	}
 	name := filepath.Base(path)
 	return simulate.Setting{
 		Name: strings.TrimSuffix(name, filepath.Ext(name)), About: "the policy in " + path,
 		Config: sched.Config{Policy: file, Model: model},
-	}, nil
+	}, file, nil
 }
 
 // runSimulation simulates the settings one after the other. What it prints
@@ -131,7 +131,7 @@ func runSimulation(ctx context.Context, o *options, p *plan, stdout, stderr io.W
 	}
 	requests := p.replay.Requests
 	long, isLong := halves(requests, p.replay.Rank.Block)
-	settings, err := o.simulate.choose(long)
+	settings, warnings, err := o.simulate.choose(long)
 	if err != nil {
 		return failed(err)
 	}
@@ -142,6 +142,9 @@ func runSimulation(ctx context.Context, o *options, p *plan, stdout, stderr io.W
 	}
 	s := report.Simulation{Workload: p.workload(), Ranks: p.ranks()}
 	p.badLines(stdout)
+	for _, w := range warnings {
+		fmt.Fprintf(stdout, "warning   %s\n", w)
+	}
 	fmt.Fprintf(stdout, "workload  %s\nranks     %s\nshort     a request of at most %d new tokens, the median\n\n", s.Workload, s.Ranks, long)
 	var show *progress
 	if terminal {
@@ -171,8 +174,9 @@ func runSimulation(ctx context.Context, o *options, p *plan, stdout, stderr io.W
 	}
 	show.clear()
 	err = s.WriteText(stdout)
+	fmt.Fprintln(stdout)
 	for i := range s.Settings {
-		fmt.Fprintf(stdout, "%s%-*s  %s\n", ifFirst(i), 18, s.Settings[i].Name, s.Settings[i].About)
+		fmt.Fprintf(stdout, "%-18s  %s\n", s.Settings[i].Name, s.Settings[i].About)
 	}
 	for _, f := range faults {
 		fmt.Fprintf(stdout, "FAULT     %v\n", f)
@@ -194,14 +198,6 @@ func runSimulation(ctx context.Context, o *options, p *plan, stdout, stderr io.W
 		return failed(errors.Join(faults...))
 	}
 	return 0
-}
-
-// ifFirst parts the list from what stands before.
-func ifFirst(i int) string {
-	if i == 0 {
-		return "\n"
-	}
-	return ""
 }
 
 // halves returns the median of the tokens that requests bring anew, and which of

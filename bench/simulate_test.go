@@ -78,6 +78,13 @@ func TestSimulate(t *testing.T) {
 	require.Equal(t, 2, strings.Count(few[1], "\n"), "one's own is always among them")
 	require.Regexp(t, `"setting":"mine".*"refused":0.*"queued_share":0,`, few[1])
 
+	// Of one name with a setting that is built in, and with what is ignored.
+	named := filepath.Join(dir, "kv.yaml")
+	require.NoError(t, os.WriteFile(named, []byte("worker_selection: {}\n"+ownPolicy), 0o600))
+	few = simulate("named", "-settings", "kv", "-policy", named)
+	require.Regexp(t, `(?s)"setting":"kv",.*"setting":"mine",.*"setting":"kv-2",`, few[1])
+	require.Contains(t, few[0], "warning   "+named+": ")
+
 	_, errs, code := bench(context.Background(), t, false, engines, "-simulate", "-policy", own, "-model", "none")
 	require.Equal(t, exitFault, code)
 	require.Contains(t, errs, `no profile of the model "none"`)

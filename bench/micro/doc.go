@@ -16,7 +16,8 @@
 // allocated). k follows from the CPU time of an operation in the warm-up, so that
 // reading the clock adds at most two per cent; what a reading takes is subtracted from
 // each latency. CPU is that of the process (getrusage), garbage collection and
-// harness included; allocations are those of the process.
+// harness included, or that of the server, where it is another process (http);
+// allocations are those of the process.
 //
 // On a busy machine the goroutine that measures may be put aside between reading
 // clock and counters and telling the callers that the phase begins or ends. If
