@@ -18,6 +18,10 @@ const BytesPerToken = 4
 // prompt: 256 tokens, in the middle of what engines make of an image.
 const nonTextBytes = 256 * BytesPerToken
 
+// maxOthers bounds the parts that are not text, each of which a few bytes make
+// hundreds of.
+const maxOthers = 1024
+
 // Request is what the scheduler needs to know of a request body.
 type Request struct {
 	// Model is the model asked for; empty if the body does not say.
@@ -107,8 +111,9 @@ func (r *Reader) Chat(body []byte) (*Request, error) {
 		text.Write(c.Tools)
 		text.WriteByte('\n')
 	}
+	others := 0
 	for i := range c.Messages {
-		if err := r.render(&text, &c.Messages[i]); err != nil {
+		if err := r.render(&text, &c.Messages[i], &others); err != nil {
 			err.Field = fmt.Sprintf("messages[%d].%s", i, err.Field)
 			return nil, err
 		}
@@ -145,7 +150,7 @@ func decode(body []byte, into any) *FieldError {
 
 // render appends a message much as a chat template would: what is the same for
 // an engine must be the same here, and what differs must differ.
-func (r *Reader) render(text *bytes.Buffer, m *message) *FieldError {
+func (r *Reader) render(text *bytes.Buffer, m *message, others *int) *FieldError {
 	if m.Role == "" {
 		return &FieldError{"role", "must be a string that is not empty"}
 	}
@@ -175,6 +180,9 @@ func (r *Reader) render(text *bytes.Buffer, m *message) *FieldError {
 		if p.Text != nil {
 			text.WriteString(*p.Text)
 		} else {
+			if *others++; *others > maxOthers {
+				return &FieldError{"content", fmt.Sprintf("has more than %d parts that are not text", maxOthers)}
+			}
 			hash := fmt.Sprintf("%016x", maphash.Bytes(r.seed, raw))
 			text.WriteString(strings.Repeat(hash, nonTextBytes/len(hash)))
 		}

@@ -105,8 +105,14 @@ func (x *exchange) serve(read func([]byte) (*prompt.Request, error)) error {
 	request.Blocks = x.prompt.Blocks
 	request.Overlaps = x.p.Cache.Overlaps(x.prompt.Blocks)
 
-	ctx, cancel := context.WithDeadline(x.r.Context(), x.came.Add(timeout))
+	deadline := x.came.Add(timeout)
+	ctx, cancel := context.WithDeadline(x.r.Context(), deadline)
 	defer cancel()
+	// A client that does not read would else hold its place as long as it likes. A
+	// second is for the refusal of one that was too late.
+	control := http.NewResponseController(x.w)
+	_ = control.SetWriteDeadline(deadline.Add(time.Second))
+	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
 	return x.p.Scheduler.Do(ctx, request, x.try)
 }
 

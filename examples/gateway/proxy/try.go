@@ -115,7 +115,10 @@ func (t *try) rewrite(r *httputil.ProxyRequest) {
 // answer dropped, and is the try's failure.
 func (t *try) answered(response *http.Response) error {
 	switch response.StatusCode {
-	case http.StatusBadGateway, http.StatusServiceUnavailable:
+	case http.StatusBadGateway, http.StatusServiceUnavailable,
+		// Nobody asked for another protocol; and what comes then is no body that the
+		// end of the context would close.
+		http.StatusSwitchingProtocols:
 		return &backendError{endpoint: t.placement.Endpoint, status: response.StatusCode}
 	}
 	// Nothing is sent to the client before there is something to send: until then
