@@ -157,6 +157,9 @@ func TestPageShowsThePool(t *testing.T) {
 	b.awaitText("#ranks td:first-child", "2/1")
 	b.awaitText("#ranks td:nth-child(2)", "overloaded")
 	b.awaitText("#ranks td:nth-child(2)", "draining")
+	// Rank 3/0 is busy for all classes. The others are for some, or have nothing.
+	b.awaitText("#ranks td:nth-child(2)", "busy")
+	require.Equal(t, "3 of 7", tile(b, "ranks open"))
 	b.awaitText("#ranks td:nth-child(3)", "5,200")
 	b.awaitText("#ranks td:nth-child(4)", "3,900 of 4,000")
 	b.awaitText("#ranks td:nth-child(6)", "chat, documents, batch, interactive") // 9,000 tokens
@@ -166,6 +169,7 @@ func TestPageShowsThePool(t *testing.T) {
 	b.awaitText("#heads td:last-child", "workers 2 3, not workers 2")
 	b.awaitText("#recent td:nth-child(2)", "rejected")
 	b.awaitText("#recent td:nth-child(3)", "voice-1")
+	b.awaitText("#recent td:last-child", "queue-full: limit requests: usage 0 of 0") // its id is in its column
 	b.await(`document.getElementById("heads-empty").hidden && !document.getElementById("heads").hidden`)
 	// In the order in which they would go.
 	require.Equal(t, "chat-481 chat-483 chat-480 chat-482", eval[string](b,
@@ -183,6 +187,13 @@ func TestPageShowsThePool(t *testing.T) {
 	b.scheme("dark")
 	require.NotEqual(t, light, eval[string](b, "getComputedStyle(document.body).backgroundColor"))
 	b.screenshot("status-dark")
+}
+
+// tile returns what stands first in one of the totals.
+func tile(b *tab, name string) string {
+	b.Helper()
+	return eval[string](b, fmt.Sprintf(`[...document.querySelectorAll("#totals div")]
+		.find((d) => d.firstElementChild.textContent === %s).lastElementChild.firstElementChild.textContent`, quoted(name)))
 }
 
 // The page follows without being loaded again, says when it hears nothing, and

@@ -152,7 +152,7 @@ func TestJSON(t *testing.T) {
 	require.Less(t, len(head), 400)
 	require.Len(t, got.Recent, 3)
 	require.Equal(t, "rejected", got.Recent[0].Kind)
-	require.Contains(t, got.Recent[0].Error, "no-endpoints")
+	require.Equal(t, "no-endpoints: rank 9/0: the pinned rank is not eligible: the rank does not exist", got.Recent[0].Error)
 	require.Equal(t, []string{"no3", "no2", "no1"}, []string{got.Recent[0].Request, got.Recent[1].Request, got.Recent[2].Request})
 }
 
@@ -169,6 +169,14 @@ func TestRecentTellsWhere(t *testing.T) {
 	require.Equal(t, []status.Event{{
 		Time: at, Number: 2, Kind: "granted", Request: "a", Rank: &sched.RankID{Worker: 3, Rank: 1}, Waited: time.Second,
 	}}, r.Events())
+	for want, err := range map[string]error{
+		"queue-full: limit requests: usage 4 of 4":  &sched.Error{Code: sched.ErrQueueFull, Request: "a", Class: "c", Limit: "requests", Usage: 4, Bound: 4},
+		`duplicate: request "other": class another`: &sched.Error{Code: sched.ErrDuplicate, Request: "other", Class: "another"},
+		"worker-removed": sched.ErrWorkerRemoved,
+	} {
+		r.Observe(sched.Event{Kind: sched.EventRejected, Request: "a", Class: "c", Err: err})
+		require.Equal(t, want, r.Events()[0].Error)
+	}
 	var none *status.Recent
 	require.Empty(t, none.Events())
 }

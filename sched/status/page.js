@@ -78,6 +78,14 @@
     set(box.lastElementChild, words);
   };
 
+  // shut says what keeps a rank from new work, "" for nothing. It is busy if it is
+  // for all classes that can wait.
+  const shut = (r) => {
+    const why = [r.draining && "draining", r.unavailable && "unavailable", r.overloaded && "overloaded"].filter(Boolean);
+    if (why.length === 0 && r.busy && r.busy.every((b) => b.busy)) why.push("busy");
+    return why.join(", ");
+  };
+
   let last = null; // what the rate is counted from
   const totals = (s) => {
     const t = s.stats;
@@ -88,12 +96,13 @@
       rate = (perSecond < 10 ? perSecond.toFixed(1) : count.format(Math.round(perSecond))) + "/s";
     }
     if (!last || at > last.at) last = { at, admitted: t.admitted };
-    const open = s.ranks.filter((r) => !r.draining && !r.unavailable && !r.overloaded).length;
+    const busy = s.ranks.filter((r) => shut(r) === "busy").length;
+    const open = s.ranks.filter((r) => shut(r) === "").length;
     const rejected = Object.entries(t.rejected || {}).sort((a, b) => b[1] - a[1]);
     const list = [
       ["waiting", count.format(t.waiting), ""],
       ["booked", count.format(t.live), ""],
-      ["ranks open", open + " of " + s.ranks.length, ""],
+      ["ranks open", open + " of " + s.ranks.length, busy > 0 ? busy + " busy" : ""],
       ["admitted", count.format(t.admitted), rate],
       ["queries", count.format(t.queries), ""],
       ["rejected", count.format(rejected.reduce((n, r) => n + r[1], 0)), rejected.map((r) => r[0] + " " + count.format(r[1])).join(", ")],
@@ -165,8 +174,8 @@
     const blocks = most((r) => r.blocks);
     rows(find("ranks"), s.ranks, (r) => r.rank, ["id", "", "", "", "number", "wide", "id wide"], (cells, r) => {
       text(cells[0], r.rank);
-      const why = [r.draining && "draining", r.unavailable && "unavailable", r.overloaded && "overloaded"].filter(Boolean);
-      text(cells[1], why.join(", ") || "open", why.length === 0 ? "good" : r.overloaded ? "bad" : "warn");
+      const why = shut(r);
+      text(cells[1], why || "open", why === "" ? "good" : r.overloaded ? "bad" : "warn");
       const busy = (r.busy || []).filter((b) => b.busy).map((b) => b.class);
       const all = (r.busy || []).length;
       bar(cells[2], r.prefill_tokens, prefill, marksOf(r).filter((n) => n < prefill), busy.length > 0 && busy.length === all, count.format(r.prefill_tokens));
@@ -182,14 +191,14 @@
   const recent = (s) => {
     const table = find("recent");
     if (!table) return;
-    rows(table, s.recent, (e) => e.number, ["quiet", "", "id", "id", "id", "number", "wide"], (cells, e) => {
+    rows(table, s.recent, (e) => e.number, ["quiet", "", "id", "id", "id", "number", "whole"], (cells, e) => {
       text(cells[0], clock(e.time));
       text(cells[1], e.kind, tone(e));
       long(cells[2], e.request + (e.query ? " (query)" : ""));
       text(cells[3], e.class || "");
       text(cells[4], e.rank || "");
       text(cells[5], e.waited_ns >= 5e5 ? seconds(e.waited_ns) : "");
-      long(cells[6], e.error || "");
+      text(cells[6], e.error || "");
     });
   };
 

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -31,7 +32,8 @@ type Event struct {
 	Rank *sched.RankID `json:"rank,omitempty"`
 	// Waited is how long it waited for its grant or its refusal.
 	Waited time.Duration `json:"waited_ns"`
-	Error  string        `json:"error,omitempty"`
+	// Error is why, without the request and the class, which stand above.
+	Error string `json:"error,omitempty"`
 }
 
 // NewRecent returns a Recent that keeps the last so many events, at least 1.
@@ -51,7 +53,7 @@ func (r *Recent) Observe(e sched.Event) {
 		event.Rank = &rank
 	}
 	if e.Err != nil {
-		event.Error = clip(e.Err.Error())
+		event.Error = clip(reason(e))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,6 +65,22 @@ func (r *Recent) Observe(e sched.Event) {
 	}
 	r.mu.ring[r.mu.next] = event
 	r.mu.next = (r.mu.next + 1) % len(r.mu.ring)
+}
+
+// reason is an event's error without what its other fields say.
+func reason(e sched.Event) string {
+	refused, ok := e.Err.(*sched.Error)
+	if !ok {
+		return e.Err.Error()
+	}
+	short := *refused
+	if short.Request == e.Request {
+		short.Request = ""
+	}
+	if short.Class == e.Class {
+		short.Class = ""
+	}
+	return strings.TrimPrefix(short.Error(), "turnstile: ")
 }
 
 // Events returns the events kept, newest first. A nil Recent has none.
