@@ -244,18 +244,17 @@ func TestFullChannelHoldsUpTheActor(t *testing.T) {
 	s := newStage(t, newPlain(t, engines.Actor, sel, nil))
 	go func() { _, _ = s.e.Schedule(t.Context(), &sched.Request{ID: "stops", ISL: 77, Allowed: []uint64{8}}) }()
 	<-sel.stopped
-	var wg sync.WaitGroup
-	for range 64 { // as many as the buffer holds
-		wg.Go(func() { s.e.Loads() })
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for range 10_000 { // each leaves a message by an even chance, until there is no room
+		_ = s.e.Recheck(ended)
 	}
-	time.Sleep(10 * time.Millisecond)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	_, err := s.e.Schedule(ctx, &sched.Request{ID: "late", ISL: 10})
 	require.ErrorIs(t, err, sched.ErrDeadline, "who has a deadline gets away")
 	calls := []namedCall{{"Release", func() error { return s.bookings[0].Release() }}}
 	requireHeldUp(t, calls, sel.proceed, []string{"Release"})
-	wg.Wait()
 	s.cancel()
 	if err := <-s.left; err != nil { // it may have been granted before
 		require.ErrorIs(t, err, sched.ErrCanceled)
