@@ -1,6 +1,7 @@
 package status
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -69,8 +70,8 @@ func (r *Recent) Observe(e sched.Event) {
 
 // reason is an event's error without what its other fields say.
 func reason(e sched.Event) string {
-	refused, ok := e.Err.(*sched.Error)
-	if !ok {
+	refused := new(sched.Error)
+	if !errors.As(e.Err, &refused) {
 		return e.Err.Error()
 	}
 	short := *refused
