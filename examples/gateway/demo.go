@@ -43,3 +43,13 @@ func (o *options) startDemo(stdout io.Writer) (stop func(), err error) {
 	}
 	return stop, nil
 }
+
+// demoHint says what can be tried.
+func (o *options) demoHint(stdout io.Writer, url string) {
+	fmt.Fprintf(stdout, `
+  curl -iN %[1]s/v1/chat/completions -d '{"model": "demo", "stream": true, "messages": [{"role": "user", "content": "Hello."}]}'
+  curl -X POST %[2]s/kill     # engine 1 dies; /revive brings it back
+  %[1]s/status and %[1]s/metrics show what goes on
+
+`, url, o.backends[0].URL)
+}

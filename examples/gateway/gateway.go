@@ -185,7 +185,11 @@ func (g *gateway) serve(ctx context.Context, stdout io.Writer) error {
 	g.follow(background, &wg)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	fmt.Fprintf(stdout, "serving on http://%s\n", listener.Addr())
+	url := "http://" + listener.Addr().String()
+	fmt.Fprintf(stdout, "serving on %s\n", url)
+	if g.options.demo {
+		g.options.demoHint(stdout, url)
+	}
 	select {
 	case err = <-served:
 	case <-ctx.Done():

@@ -137,6 +137,38 @@ func TestDemo(t *testing.T) {
 	assert.Contains(t, r.log.String(), "first_token")
 }
 
+// The demo says what can be tried, and it works: an engine dies, and nobody notices.
+func TestDemoFailover(t *testing.T) {
+	t.Parallel()
+	r := start(t, "-demo", "-health-interval", "1h")
+	r.until("it says what can be tried", func() bool { return strings.Contains(r.stdout.String(), "/metrics show") })
+	_, after, found := strings.Cut(r.stdout.String(), "curl -X POST ")
+	require.True(t, found)
+	kill, _, _ := strings.Cut(after, " ")
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, kill, http.NoBody)
+	require.NoError(t, err)
+	response, err := r.client.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	tries := make(map[string]bool)
+	for range 500 { // some go to the dead engine first
+		response, err := r.send(http.MethodPost, "/v1/chat/completions", strings.Replace(chat, `: 8`, `: 1`, 1))
+		require.NoError(t, err)
+		text, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, http.StatusOK, response.StatusCode)
+		require.Contains(t, string(text), "[DONE]")
+		tries[response.Header.Get("X-Turnstile-Tries")] = true
+		if tries["2"] {
+			break
+		}
+	}
+	assert.True(t, tries["2"], "tries: %v", tries)
+	r.stop()
+	require.NoError(t, <-r.done)
+}
+
 func TestFilesAreTakenUp(t *testing.T) {
 	t.Parallel()
 	engine := func(model string) string {

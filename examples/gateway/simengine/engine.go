@@ -29,7 +29,8 @@ type Config struct {
 	BlockSize int64
 }
 
-// Engine is an http.Handler.
+// Engine is an http.Handler. POST /kill has it die: answers break off, and whoever
+// comes is cut off without one, until POST /revive. Its cache is empty then.
 type Engine struct {
 	config  Config
 	reader  *prompt.Reader
@@ -39,7 +40,14 @@ type Engine struct {
 	mu struct {
 		sync.Mutex
 		cached map[uint64]struct{}
+		life   lifetime
 	}
+}
+
+// lifetime ends when the engine dies.
+type lifetime struct {
+	context context.Context
+	die     context.CancelFunc
 }
 
 const (
@@ -53,7 +61,7 @@ func New(config Config) *Engine {
 	e := &Engine{
 		config: config, reader: prompt.NewReader(config.BlockSize), mux: http.NewServeMux(), compute: make(chan struct{}, 1),
 	}
-	e.mu.cached = make(map[uint64]struct{})
+	e.revive()
 	e.mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	e.mux.HandleFunc("GET /v1/models", e.models)
 	e.mux.HandleFunc("POST /v1/chat/completions", e.answer(e.reader.Chat, true))
@@ -62,7 +70,42 @@ func New(config Config) *Engine {
 }
 
 // ServeHTTP serves the API.
-func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.mux.ServeHTTP(w, r) }
+func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.Method + r.URL.Path {
+	case "POST/kill":
+		e.lifetime().die()
+		return
+	case "POST/revive":
+		e.revive()
+		return
+	}
+	life := e.lifetime()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(life.context, cancel)()
+	if life.context.Err() == nil {
+		e.mux.ServeHTTP(w, r.WithContext(ctx))
+	}
+	if life.context.Err() != nil {
+		panic(http.ErrAbortHandler) // the server breaks the connection
+	}
+}
+
+func (e *Engine) lifetime() lifetime {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.mu.life
+}
+
+func (e *Engine) revive() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.mu.life.context != nil && e.mu.life.context.Err() == nil {
+		return
+	}
+	e.mu.cached = make(map[uint64]struct{})
+	e.mu.life.context, e.mu.life.die = context.WithCancel(context.Background())
+}
 
 func (e *Engine) models(w http.ResponseWriter, _ *http.Request) {
 	send(w, http.StatusOK, object{"object": "list", "data": []object{{"id": e.config.Model, "object": "model", "owned_by": "simengine"}}})
