@@ -200,7 +200,7 @@ func (s *Scheduler) bookLocked(a *attempt, choice pool.Choice, shard *shards.Sha
 		rec.Tokens = max(0, r.ISL-p.CachedTokens)
 	}
 	rec.worker, rec.potential = a.look.Slot(choice.Candidate).Worker, p.PotentialDecodeBlocks
-	rec.class = a.world.Profile.Class(a.class)
+	rec.class = s.tallies.Load().find(a.world.Profile, a.class)
 	if len(r.Overlaps) > 0 {
 		rec.overlaps = append([]Overlap(nil), r.Overlaps...)
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
-	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
@@ -33,7 +32,7 @@ type record struct {
 	// read by all, who then look again under the lock.
 	shard     atomic.Pointer[shards.Shard]
 	worker    *shards.Worker // as it was when it was decided to go there
-	class     *policy.Class  // it was admitted in; written when it is booked, not again
+	class     *tally         // of the class it was admitted in; written when it is booked, not again
 	potential int64
 	overlaps  []lifecycle.Overlap // as asked for, or as refreshed
 	// done is the channel of Done, once somebody asked or the booking ended
@@ -51,7 +50,7 @@ type record struct {
 
 // handle gives the owner its booking.
 func (s *Scheduler) handle(rec *record, attempt uint64) *Booking {
-	s.counters.admitted.Inc()
+	rec.class.admit()
 	s.expiry.booked(s)
 	b := &rec.own
 	if s.config.ReclaimLeaked {
@@ -85,7 +84,7 @@ func (b *Booking) Waited() time.Duration { return time.Duration(b.rec.waited) }
 
 // Class returns the name of the policy class in which the request was admitted: that
 // of the profile then in force, whatever Request.Class asked for.
-func (b *Booking) Class() string { return b.rec.class.Name }
+func (b *Booking) Class() string { return b.rec.class.name }
 
 // Attempt returns the number of the attempt this handle stands for.
 func (b *Booking) Attempt() uint64 { return b.rec.held.Load() }

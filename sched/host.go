@@ -103,9 +103,10 @@ func (l *line) Settle(j *job) {
 func (l *line) refuse(j *job, err error) {
 	s := l.s
 	j.err, j.decided = err, l.now
+	class := j.served // after the job is settled, it is its owner's
 	told := s.journal.reserve(Decision{Kind: DecisionRejected, Request: j.id, Query: j.query, Err: err})
 	if _, ok := s.settle(j, jobRejected); ok {
-		s.countRejection(err)
+		s.countRejection(class, err)
 		told.keep()
 	} else {
 		told.drop()

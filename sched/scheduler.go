@@ -40,6 +40,9 @@ type Scheduler struct {
 
 	// world is replaced under edit and read by all.
 	world atomic.Pointer[pool.World]
+	// tallies are replaced under edit, before a world with another profile is
+	// published, and read by all.
+	tallies atomic.Pointer[tallies]
 	// edit serialises changes of the world. It comes first in the lock order.
 	edit sync.Mutex
 
@@ -71,8 +74,8 @@ const longestTTL = 70 * 365 * 24 * time.Hour
 
 // counters are the events Stats reports that are not counted elsewhere.
 type counters struct {
-	admitted, queries        *xsync.Counter
-	rejected                 [rejectionCodes]uberatomic.Int64 // by place in codes()
+	queries                  *xsync.Counter
+	selectorFailed           uberatomic.Int64
 	expired, leaked, dropped uberatomic.Int64
 	epochs, retries          uberatomic.Int64
 	epochSizes               atomic.Pointer[histogram] // nil until somebody stood in line
@@ -115,7 +118,8 @@ func New(config Config, opts ...Option) (*Scheduler, error) {
 	s.env = &shards.Env{Now: s.now}
 	close(s.closed)
 	s.line.s = s
-	s.counters.admitted, s.counters.queries = xsync.NewCounter(), xsync.NewCounter()
+	s.counters.queries = xsync.NewCounter()
+	s.tallies.Store((*tallies)(nil).with(profile))
 	s.jobs.New = func() any { return newJob() }
 	s.looks.New = func() any { return &pool.Look{Rand: s.rand} }
 	if profile.CanQueue() {
@@ -223,6 +227,7 @@ func (s *Scheduler) SetProfile(p *policy.Profile) error {
 	return s.change(func(w *pool.World) ([]*shards.Shard, error) {
 		s.logProfile(w.Profile, p)
 		w.Profile = p
+		s.tallies.Store(s.tallies.Load().with(p))
 		return nil, nil
 	})
 }

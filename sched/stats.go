@@ -2,7 +2,6 @@ package sched
 
 import (
 	"context"
-	"errors"
 
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 )
@@ -17,6 +16,11 @@ type ClassStats struct {
 	Cached int64 `json:"cached_tokens"`
 	// Deficit is the class's deficit counter, in tokens.
 	Deficit int64 `json:"deficit"`
+	// Admitted counts the bookings made in the class, Rejected the requests that
+	// ended with an error after their class was found, by the text of the sentinel
+	// error. Both go by the name of the class, whatever the profile.
+	Admitted int64            `json:"admitted,omitempty"`
+	Rejected map[string]int64 `json:"rejected,omitempty"`
 	// Waits are the times, in seconds, for which those admitted had stood in line.
 	// Who was admitted at once is not counted. It goes by the name of the class,
 	// whatever the profile.
@@ -67,7 +71,7 @@ type Stats struct {
 // rejectionCodes is the number of codes that a rejection can have.
 const rejectionCodes = 13
 
-// codes returns the sentinels of rejections, by place in counters.rejected.
+// codes returns the sentinels of rejections, by place in tally.rejected.
 func codes() [rejectionCodes]error {
 	return [...]error{
 		ErrInvalid, ErrNoEndpoints, ErrOverloaded, ErrPinnedOverloaded, ErrPinNotAllowed, ErrQueueFull,
@@ -78,25 +82,10 @@ func codes() [rejectionCodes]error {
 // reject notes a rejection that its caller makes itself. rec is nil if it did not
 // get that far.
 func (s *Scheduler) reject(rec *record, id, class string, query bool, err error) {
-	s.countRejection(err)
+	s.countRejection(class, err)
 	s.journal.add(Decision{Kind: DecisionRejected, Request: id, Query: query, Err: err})
 	if s.outbox.observes() {
 		s.tellRejected(rec, id, class, query, err, s.now())
-	}
-}
-
-func (s *Scheduler) countRejection(err error) {
-	var refused *Error
-	if !errors.As(err, &refused) {
-		return
-	}
-	for i, code := range codes() {
-		if refused.Code == code { // not errors.Is: its cause may be anything
-			if n := s.counters.rejected[i].Inc(); code == ErrSelector {
-				s.logSelectorFailed(n, err)
-			}
-			return
-		}
 	}
 }
 
@@ -169,9 +158,8 @@ func (s *Scheduler) Stats() Stats {
 	w := s.world.Load()
 	stats := Stats{
 		Classes: s.ledger.stats(w.Profile), Waiting: s.waiting.Load(),
-		Admitted: s.counters.admitted.Value(), Queries: s.counters.queries.Value(),
-		Rejected: make(map[string]int64),
-		Expired:  s.counters.expired.Load(), Leaked: s.counters.leaked.Load(), Dropped: s.counters.dropped.Load(),
+		Queries: s.counters.queries.Value(), Rejected: make(map[string]int64),
+		Expired: s.counters.expired.Load(), Leaked: s.counters.leaked.Load(), Dropped: s.counters.dropped.Load(),
 		Epochs: s.counters.epochs.Load(), Retries: s.counters.retries.Load(),
 		EpochSizes: epochBuckets.snapshot(s.counters.epochSizes.Load()),
 	}
@@ -187,11 +175,11 @@ func (s *Scheduler) Stats() Stats {
 	for i := range w.Table.Slots() {
 		stats.Live += w.Table.Slots()[i].Shard.View().Requests
 	}
-	for i, code := range codes() {
-		if n := s.counters.rejected[i].Load(); n > 0 {
-			stats.Rejected[code.Error()] = n
-		}
-	}
+	s.tallied(stats.Classes)
+	s.tallies.Load().all(func(t *tally) {
+		stats.Admitted += t.admissions()
+		t.rejectionsTo(stats.Rejected)
+	})
 	if ring := s.env.Hints(); ring != nil {
 		stats.HintOverflows = ring.Overflows()
 	}

@@ -61,6 +61,56 @@ func TestWaitsAreMeasuredByClass(t *testing.T) {
 	})
 }
 
+// What became of requests counts by the name of the class they were decided in,
+// whatever becomes of the profile, and the sums count for all.
+func TestDecisionsAreCountedByClass(t *testing.T) {
+	t.Parallel()
+	s := newScheduler(t, sched.Config{Profile: policyOf(t, mixed)})
+	addWorkers(t, s, 1)
+	class := func(name string) sched.ClassStats {
+		for _, c := range s.Stats().Classes {
+			if c.Name == name {
+				return c
+			}
+		}
+		return sched.ClassStats{}
+	}
+	refuse := func(want error, r sched.Request) {
+		t.Helper()
+		_, err := s.Schedule(t.Context(), &r)
+		require.ErrorIs(t, err, want)
+	}
+	hold := schedule(t, s, sched.Request{ID: "hold", ISL: 1000})
+	refuse(sched.ErrWouldQueue, sched.Request{ID: "a", DoNotQueue: true})
+	refuse(sched.ErrWouldQueue, sched.Request{ID: "b", DoNotQueue: true, Class: "unknown"})
+	refuse(sched.ErrNoEndpoints, sched.Request{ID: "c", Class: "open", Allowed: []uint64{}})
+	refuse(sched.ErrDuplicate, sched.Request{ID: "hold", Class: "open"}) // before a class was looked for
+	_, err := s.Query(t.Context(), &sched.Request{ID: "q", Class: "open"})
+	require.NoError(t, err)
+	open := schedule(t, s, sched.Request{ID: "open", Class: "open"})
+
+	require.EqualValues(t, 1, class("f").Admitted)
+	require.Equal(t, map[string]int64{"would-queue": 2}, class("f").Rejected)
+	require.EqualValues(t, 1, class("open").Admitted)
+	require.Equal(t, map[string]int64{"no-endpoints": 1}, class("open").Rejected)
+	require.Zero(t, class("never").Admitted)
+	require.Empty(t, class("never").Rejected)
+
+	require.NoError(t, s.SetProfile(policyOf(t, queueing))) // which has f only
+	require.NoError(t, hold.Release())
+	require.NoError(t, open.Release())
+	require.NoError(t, schedule(t, s, sched.Request{ID: "d"}).Release())
+	require.EqualValues(t, 2, class("f").Admitted)
+	require.Zero(t, class("open").Admitted)
+	require.NoError(t, s.SetProfile(policyOf(t, mixed)))
+	require.EqualValues(t, 1, class("open").Admitted, "kept while the class was gone")
+	stats := s.Stats()
+	require.EqualValues(t, 3, stats.Admitted)
+	require.EqualValues(t, 1, stats.Queries)
+	require.Equal(t, map[string]int64{"would-queue": 2, "no-endpoints": 1, "duplicate": 1}, stats.Rejected)
+	requireIdle(t, s)
+}
+
 // Every decision is timed if that is asked for, at the door and in line.
 func TestSelectionTimesAreSampled(t *testing.T) {
 	t.Parallel()

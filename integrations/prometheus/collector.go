@@ -87,6 +87,10 @@ func (c *Collector) collectClasses(e emitter, stats *sched.Stats) {
 		e.gauge(d.waitingCached, class.Cached, class.Name)
 		e.gauge(d.deficit, class.Deficit, class.Name)
 		e.histogram(d.wait, &class.Waits, class.Name)
+		e.counter(d.classAdmissions, class.Admitted, class.Name)
+		for _, reason := range reasonsInClass() {
+			e.counter(d.classRejections, class.Rejected[reason.Error()], class.Name, reason.Error())
+		}
 	}
 }
 
@@ -162,6 +166,14 @@ func reasons() []error {
 		sched.ErrInvalid, sched.ErrNoEndpoints, sched.ErrOverloaded, sched.ErrPinnedOverloaded,
 		sched.ErrPinNotAllowed, sched.ErrQueueFull, sched.ErrWouldQueue, sched.ErrDuplicate, sched.ErrDeadline,
 		sched.ErrCanceled, sched.ErrClosed, sched.ErrSelector, sched.ErrWorkerRemoved,
+	}
+}
+
+// reasonsInClass are those that a request may have once its class is found.
+func reasonsInClass() []error {
+	return []error{
+		sched.ErrInvalid, sched.ErrNoEndpoints, sched.ErrOverloaded, sched.ErrPinnedOverloaded, sched.ErrQueueFull,
+		sched.ErrWouldQueue, sched.ErrDeadline, sched.ErrCanceled, sched.ErrClosed, sched.ErrSelector, sched.ErrWorkerRemoved,
 	}
 }
 

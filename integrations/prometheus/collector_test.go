@@ -35,10 +35,10 @@ func busy() *still {
 	return &still{
 		stats: sched.Stats{
 			Classes: []sched.ClassStats{
-				{Name: "chat", Pending: 3, Tokens: 4000, Cached: 1000, Deficit: 17, Waits: sched.Histogram{
+				{Name: "chat", Pending: 3, Tokens: 4000, Cached: 1000, Deficit: 17, Admitted: 80, Rejected: map[string]int64{"queue-full": 7}, Waits: sched.Histogram{
 					Bounds: []float64{0.001, 0.002, 0.004}, Counts: []int64{1, 0, 2, 4}, Sum: 9.5,
 				}},
-				{Name: "batch"},
+				{Name: "batch", Admitted: 20},
 			},
 			Waiting: 3, Live: 6, Admitted: 100, Queries: 5,
 			Rejected: map[string]int64{"queue-full": 7, "canceled": 2},

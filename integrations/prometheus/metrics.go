@@ -13,6 +13,7 @@ type descs struct {
 	all []*prometheus.Desc
 
 	waitingRequests, waitingTokens, waitingCached, deficit, wait *prometheus.Desc
+	classAdmissions, classRejections                             *prometheus.Desc
 	admissions, queries, rejections, lost                        *prometheus.Desc
 	retries, epochs, epochSteps, overflows, selection            *prometheus.Desc
 	eventsDropped, panics                                        *prometheus.Desc
@@ -32,6 +33,10 @@ func describe(constant prometheus.Labels, detail Detail) descs {
 		waitingCached:   add("turnstile_waiting_cached_tokens", "Those of them that the best rank has cached.", "class"),
 		deficit:         add("turnstile_class_deficit_tokens", "Deficit counter of the class, as of the last epoch.", "class"),
 		wait:            add("turnstile_wait_seconds", "Time in line of requests that had to wait and were admitted.", "class"),
+
+		classAdmissions: add("turnstile_class_admissions_total", "Requests booked, by the class they were decided in.", "class"),
+		classRejections: add("turnstile_class_rejections_total",
+			"Requests that ended with an error after their class was found.", "class", "reason"),
 
 		admissions: add("turnstile_admissions_total", "Requests booked."),
 		queries:    add("turnstile_queries_total", "Queries answered; they book nothing."),
