@@ -54,6 +54,8 @@ func RegisterMetrics(source Source, config MetricConfig) (metric.Registration, e
 	prefill := m.gauge("turnstile.rank.prefill_tokens", "{token}", "Booked prompt tokens whose prefill is not done.")
 	blocks := m.gauge("turnstile.rank.kv_blocks", "{block}", "KV blocks held by live bookings, shared ones counted once.")
 	requests := m.gauge("turnstile.rank.requests", "{request}", "Live bookings.")
+	classAdmissions := m.counter("turnstile.class.admissions", "{request}", "Requests booked, by the class they were decided in.")
+	classRejections := m.counter("turnstile.class.rejections", "{request}", "Requests that ended with an error after their class was found.")
 	admissions := m.counter("turnstile.admissions", "{request}", "Requests booked.")
 	queries := m.counter("turnstile.queries", "{request}", "Queries answered; they book nothing.")
 	rejections := m.counter("turnstile.rejections", "{request}", "Requests that ended with an error.")
@@ -75,6 +77,10 @@ func RegisterMetrics(source Source, config MetricConfig) (metric.Registration, e
 			o.ObserveInt64(waiting, c.Pending, class)
 			o.ObserveInt64(tokens, c.Tokens, class)
 			o.ObserveInt64(cached, c.Cached, class)
+			o.ObserveInt64(classAdmissions, c.Admitted, class)
+			for reason, n := range c.Rejected {
+				o.ObserveInt64(classRejections, n, config.set(KeyClass.String(c.Name), KeyError.String(reason)))
+			}
 		}
 		o.ObserveInt64(admissions, stats.Admitted, plain)
 		o.ObserveInt64(queries, stats.Queries, plain)

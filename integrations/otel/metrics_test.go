@@ -94,6 +94,8 @@ admissions scheduler=llama 2
 booking.duration scheduler=llama cause=dropped class=f 1 of 1 s
 booking.duration scheduler=llama cause=released class=f 1 of 5 s
 bookings.lost scheduler=llama cause=dropped 1
+class.admissions scheduler=llama class=f 2
+class.rejections error.type=deadline scheduler=llama class=f 1
 epochs scheduler=llama EPOCHS
 rejections error.type=deadline scheduler=llama 1
 request.wait error.type=deadline scheduler=llama class=f 1 of 3 s
