@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -36,17 +37,63 @@ type Backend struct {
 //	  - url: http://gpu-1:8000
 //	  - {url: http://gpu-2:8000, ranks: 2, max_batched_tokens: 8192, models: [llama]}
 //
-// Unknown keys are refused. The error holds all faults that Check finds.
+// Unknown keys are refused. The error holds all faults, one a line: those of the
+// form with their lines in the file, or else all that Check finds.
 func Parse(text []byte) ([]Backend, error) {
-	var file struct {
-		Backends []Backend `yaml:"backends"`
-	}
+	var file listing
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("backends file: %w", err)
+		return nil, formFaults(err)
+	} else if err == nil && !errors.Is(d.Decode(new(yaml.Node)), io.EOF) {
+		return nil, errors.New("backends file: must be a single YAML document")
 	}
 	return file.Backends, Check(file.Backends)
+}
+
+// listing is what a backends file holds.
+type listing struct {
+	Backends []Backend `yaml:"backends"`
+}
+
+// formFaults says what the YAML reader found wrong, without the names of Go types.
+func formFaults(err error) error {
+	var wrong *yaml.TypeError
+	if !errors.As(err, &wrong) {
+		return fmt.Errorf("backends file: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	faults := make([]error, 0, len(wrong.Errors))
+	for _, text := range wrong.Errors {
+		text = unknownField.ReplaceAllString(text, `unknown key "$1"`)
+		if m := wrongType.FindStringSubmatchIndex(text); m != nil {
+			text = text[:m[0]] + text[m[2]:m[3]] + " must be " + kindOf(text[m[4]:m[5]])
+		}
+		faults = append(faults, fmt.Errorf("backends file: %s", text))
+	}
+	return errors.Join(faults...)
+}
+
+var (
+	unknownField = regexp.MustCompile(`field (\S+) not found in type .*`)
+	wrongType    = regexp.MustCompile("cannot unmarshal !!((?:seq|map)|\\w+ `.*`) into (\\S+)$")
+)
+
+// kindOf says in words what a Go type takes.
+func kindOf(goType string) string {
+	switch goType {
+	case "fleet.listing":
+		return "a mapping with the key backends"
+	case "[]fleet.Backend":
+		return "a list of backends"
+	case "fleet.Backend":
+		return "a mapping with the key url"
+	case "[]string":
+		return "a list of names"
+	case "string":
+		return "text"
+	default:
+		return "a whole number in range"
+	}
 }
 
 // Check says what is wrong with a list of backends.

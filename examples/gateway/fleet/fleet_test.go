@@ -167,17 +167,26 @@ func TestParse(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []fleet.Backend{{URL: "http://a:1"}, {URL: "https://b/base/", Ranks: 2, MaxBatchedTokens: 8192, KVBlocks: 7}}, got)
 	for text, want := range map[string]string{
-		"":                                "at least one",
-		"backends: []":                    "at least one",
-		"backend: []":                     "backend not found",
-		"backends: [{url: a:1}]":          `backends[0].url "a:1": must be like http://host:port`,
-		"backends: [{url: 'http://'}]":    "must be like",
-		"backends: [{url: 'http://a?b'}]": "must be like",
+		"":                               "at least one",
+		"backends: []":                   "at least one",
+		"backend: []":                    `backends file: line 1: unknown key "backend"`,
+		"policy_classes: [{a: 1}]\nx: 1": "backends file: line 1: unknown key \"policy_classes\"\nbackends file: line 2: unknown key \"x\"",
+		"a: b: c":                        "backends file: mapping values are not allowed",
+		"[]":                             "line 1: seq must be a mapping with the key backends",
+		"backends: 7":                    "line 1: int `7` must be a list of backends",
+		"backends: [http://a]":           "line 1: str `http://a` must be a mapping with the key url",
+		"backends: [{url: {}}]":          "line 1: map must be text",
+		"backends: [{url: 'http://a', ranks: -1, models: m}]":           "line 1: int `-1` must be a whole number in range\nbackends file: line 1: str `m` must be a list of names",
+		"backends: []\n---\nbackends: []":                               "must be a single YAML document",
+		"backends: [{url: a:1}]":                                        `backends[0].url "a:1": must be like http://host:port`,
+		"backends: [{url: 'http://'}]":                                  "must be like",
+		"backends: [{url: 'http://a?b'}]":                               "must be like",
 		"backends: [{url: 'http://a'}, {url: 'http://a/'}]":             `backends[1].url "http://a/": is named twice`,
 		"backends: [{url: 'http://a', models: [m]}, {url: 'http://b'}]": "1 of 2 list their models",
-		"backends: [": "yaml",
+		"backends: [": "backends file: line 1: ",
 	} {
 		_, err := fleet.Parse([]byte(text))
 		require.ErrorContains(t, err, want, text)
+		require.NotContains(t, err.Error(), "struct", text)
 	}
 }
