@@ -105,11 +105,11 @@ func (g *gateway) readPolicy() (*policy.File, error) {
 	}
 	file, err := policy.Parse(g.policy)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.policyFile, err)
+		return nil, inFile(o.policyFile, err)
 	}
 	// The library would take that for a policy by which nobody waits. Who names a
 	// file, or a model, meant something else.
-	if file.Root == nil && file.Models[o.model] == nil {
+	if _, found := file.Find(o.model); !found {
 		return nil, fmt.Errorf("%s: no profile for the model %q in the policy, nor one at its top", o.policyFile, o.model)
 	}
 	for _, warning := range file.Warnings {
@@ -128,9 +128,18 @@ func (g *gateway) readBackends() (err error) {
 		return err
 	}
 	if o.backends, err = fleet.Parse(g.backends); err != nil {
-		return fmt.Errorf("%s: %w", o.backendsFile, err)
+		return inFile(o.backendsFile, err)
 	}
 	return nil
+}
+
+// inFile puts the file's name before each fault.
+func inFile(path string, err error) error {
+	var faults []error
+	for _, fault := range (reload.Event{Err: err}).Faults() {
+		faults = append(faults, fmt.Errorf("%s: %w", path, fault))
+	}
+	return errors.Join(faults...)
 }
 
 // follow takes the files up when they change, until ctx ends.
@@ -158,7 +167,9 @@ func (g *gateway) follow(ctx context.Context, wg *sync.WaitGroup) {
 
 func (g *gateway) reloaded(e reload.Event) {
 	if e.Err != nil {
-		g.log.Error("file not taken: what was in force still is", "path", e.Path, "reason", e.Err)
+		for _, fault := range e.Faults() {
+			g.log.Error("file not taken: what was in force still is", "path", e.Path, "reason", fault)
+		}
 		return
 	}
 	g.log.Info("file taken", "path", e.Path)
@@ -205,9 +216,13 @@ func (g *gateway) serve(ctx context.Context, stdout io.Writer) error {
 func (g *gateway) drain(server *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), g.options.drain)
 	defer cancel()
-	err := errors.Join(g.proxy.Shutdown(ctx), server.Shutdown(ctx))
-	if err != nil {
-		err = fmt.Errorf("not all was finished in %v: %w", g.options.drain, err)
+	err := g.proxy.Shutdown(ctx)
+	left := g.proxy.Serving()
+	if closed := server.Shutdown(ctx); err == nil {
+		err = closed
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("not all was finished in %v: requests cut off: %d", g.options.drain, left)
 	}
 	return errors.Join(err, server.Close())
 }

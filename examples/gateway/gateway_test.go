@@ -197,6 +197,7 @@ func TestFilesAreTakenUp(t *testing.T) {
 		{backends, "backends: [{url: 7}]", `reason="backends[0].url`},
 		{backends, "", `reason="backends: must name at least one"`},
 		{policy, "policy_classes: 7", `reason="invalid policy: line 1: policy_classes`},
+		{backends, "backends: [{url: x}, {url: y}]", `reason="backends[1].url \"y\"`},
 		{policy, "", `reason="no profile in the file: it is empty`},
 	} {
 		write(bad.path, bad.text)
@@ -238,7 +239,7 @@ func TestStopsAfterTheDrainTime(t *testing.T) {
 	}()
 	<-came
 	r.stop()
-	require.ErrorContains(t, <-r.done, "not all was finished in 1ms")
+	require.EqualError(t, <-r.done, "not all was finished in 1ms: requests cut off: 1")
 	err := <-cut
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "answered")
@@ -251,6 +252,8 @@ func TestFlags(t *testing.T) {
 	require.NoError(t, os.WriteFile(bad, []byte("a: b"), 0o600))
 	empty := filepath.Join(t.TempDir(), "empty")
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	both := filepath.Join(t.TempDir(), "both")
+	require.NoError(t, os.WriteFile(both, []byte("a: 1\nb: 2"), 0o600))
 	for args, want := range map[string]string{
 		"":                                  "exactly one of",
 		"-demo -backend http://a":           "exactly one of",
@@ -264,6 +267,7 @@ func TestFlags(t *testing.T) {
 		"-demo -policy " + empty:            empty + `: no profile for the model ""`,
 		"-backends " + missing:              "no such file",
 		"-backends " + bad:                  bad + ": backends file",
+		"-backends " + both:                 both + `: backends file: line 1: unknown key "a"` + "\n" + both + `: backends file: line 2: unknown key "b"`,
 		"-backend gpu-1":                    `url "gpu-1"`,
 		"-backend http://a -listen nowhere": "nowhere",
 		"-nonsense":                         "not defined",

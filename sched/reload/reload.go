@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/seed-3c5df8a4/turnstile/sched/clock"
@@ -22,6 +23,30 @@ type Event struct {
 	Err error
 	// Warnings are those of the policy file.
 	Warnings []string
+}
+
+// Faults returns what is wrong one by one, for a log with a line for each: the
+// faults that Err lists, one a line, or Err itself.
+func (e Event) Faults() []error { return split(e.Err, nil) }
+
+func split(err error, to []error) []error {
+	if err == nil {
+		return to
+	}
+	if list, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // a list, not an error with one inside
+		texts := make([]string, len(list.Unwrap()))
+		for i, each := range list.Unwrap() {
+			texts[i] = each.Error()
+		}
+		// Else it says more than its parts do.
+		if strings.Join(texts, "\n") == err.Error() {
+			for _, each := range list.Unwrap() {
+				to = split(each, to)
+			}
+			return to
+		}
+	}
+	return append(to, err)
 }
 
 // Options says how a file is watched. The zero value is valid.
@@ -167,7 +192,9 @@ func read(path string) *content {
 
 func logEvent(e Event) {
 	if e.Err != nil {
-		slog.Error("file not reloaded: what was in force still is", "path", e.Path, "reason", e.Err)
+		for _, fault := range e.Faults() {
+			slog.Error("file not reloaded: what was in force still is", "path", e.Path, "reason", fault)
+		}
 		return
 	}
 	slog.Info("file reloaded", "path", e.Path)

@@ -3,6 +3,7 @@ package reload_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -289,6 +290,30 @@ func TestWhoWaitsIsDispatchedByTheNewPolicy(t *testing.T) {
 		require.NoError(t, (<-granted).Release())
 		require.NoError(t, first.Release())
 	})
+}
+
+func TestFaultsComeOneByOne(t *testing.T) {
+	t.Parallel()
+	a, b, c := errors.New("a"), errors.New("b"), errors.New("c")
+	said := fmt.Errorf("both %w and %w", a, b)
+	for _, test := range []struct {
+		err  error
+		want []error
+	}{
+		{nil, nil},
+		{a, []error{a}},
+		{errors.Join(a, errors.Join(b, c)), []error{a, b, c}},
+		{errors.Join(a, said), []error{a, said}},
+	} {
+		require.Equal(t, test.want, reload.Event{Err: test.err}.Faults())
+	}
+	_, err := policy.Parse([]byte(strings.ReplaceAll(policyOf("-7"), "quantum: 1", "quantum: 0")))
+	faults := reload.Event{Err: err}.Faults()
+	require.Len(t, faults, 2)
+	for _, fault := range faults {
+		require.NotContains(t, fault.Error(), "\n")
+		require.Contains(t, fault.Error(), "invalid policy: line 4: ")
+	}
 }
 
 func TestInjectedClock(t *testing.T) {

@@ -48,6 +48,12 @@ func (f *flight) end(id string) {
 	}
 }
 
+func (f *flight) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.mu.ids)
+}
+
 // landed waits for a moment when none is served.
 func (f *flight) landed(ctx context.Context) error {
 	f.mu.Lock()

@@ -13,7 +13,6 @@ package proxy
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -126,8 +125,15 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeH
 // than a refused connection says.
 func (p *Proxy) Shutdown(ctx context.Context) error {
 	p.closing.Store(true)
-	return errors.Join(p.Scheduler.Shutdown(ctx), p.flight.landed(ctx))
+	err := p.Scheduler.Shutdown(ctx)
+	if landed := p.flight.landed(ctx); err == nil {
+		err = landed
+	}
+	return err
 }
+
+// Serving returns how many requests are being served.
+func (p *Proxy) Serving() int { return p.flight.count() }
 
 // CloseIdle closes the connections to backends that are not in use.
 func (p *Proxy) CloseIdle() { p.transport.CloseIdleConnections() }
