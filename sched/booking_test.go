@@ -125,7 +125,7 @@ func TestErrorsCarryDetails(t *testing.T) {
 		{"nowhere", nil, sched.Request{ID: "x", Pin: &sched.RankID{Worker: 7}}, sched.ErrNoEndpoints, "does not exist"},
 		{"nobody allowed", nil, sched.Request{ID: "x", Excluded: []uint64{1}, RequiredTaints: []string{"gpu"}}, sched.ErrNoEndpoints, "no eligible rank of 2; 1: not in the allowed set or excluded; 1: lacks a required taint"},
 		{"never queues", nil, sched.Request{ID: "x", ISL: 1, Class: "never", Pin: &sched.RankID{Worker: 1}}, sched.ErrQueueFull, "limit requests"},
-		{"would queue", nil, sched.Request{ID: "x", ISL: 1, DoNotQueue: true, Pin: &sched.RankID{Worker: 1}}, sched.ErrWouldQueue, "class f"},
+		{"would queue", nil, sched.Request{ID: "x", ISL: 1, DoNotQueue: true, Pin: &sched.RankID{Worker: 1}}, sched.ErrWouldQueue, "class f: 0 pending, 0 tokens, 0 cached: 1 of 1 eligible ranks are busy"},
 	} {
 		ctx := tt.ctx
 		if ctx == nil {

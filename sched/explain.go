@@ -180,7 +180,7 @@ func (s *Scheduler) outcomeOf(r *Request, l *pool.Look, failed *pool.Failure, us
 		case full:
 			return OutcomeRefused, queueFull(r.ID, c.Name, limit, used, bound)
 		case r.DoNotQueue:
-			return OutcomeRefused, wouldQueue(r.ID, c.Name, usage)
+			return OutcomeRefused, wouldQueue(r.ID, c.Name, usage, l.WhyWait())
 		}
 		return OutcomeQueued, nil
 	}

@@ -124,7 +124,7 @@ func (l *line) Refuse(class int, j *job, why queue.Refusal, usage queue.Usage, l
 			l.refuse(j, FailureError(j.id, failed))
 		}
 	case queue.RefusedToQueue:
-		l.refuse(j, wouldQueue(j.id, name, usage))
+		l.refuse(j, wouldQueue(j.id, name, usage, l.gates.WhyWait())) // as the gate was found just before
 	default:
 		l.refuse(j, queueFull(j.id, name, limit, usage.Of(limit), bound))
 	}

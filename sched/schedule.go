@@ -356,9 +356,10 @@ func noWorkers(id string) error {
 	return &Error{Code: ErrNoEndpoints, Request: id, Rule: "there are no workers"}
 }
 
-func wouldQueue(id, class string, u queue.Usage) error {
+func wouldQueue(id, class string, u queue.Usage, why string) error {
 	return &Error{
 		Code: ErrWouldQueue, Request: id, Class: class, Pending: u.Requests, Tokens: u.Raw, Cached: u.Cached,
+		Rule: why,
 	}
 }
 

@@ -74,7 +74,8 @@ func scoresSafely(s selector.Selector, in *selector.Input) (scores []float64) {
 	return scores
 }
 
-// WhyWait says in words what of the ranks has the request wait, or not.
+// WhyWait says in words what of the ranks has the request wait, or not, as they
+// were found by a look, or by a gate by which it must wait.
 func (l *Look) WhyWait() string {
 	c := l.World.Profile.Class(l.Class)
 	switch {

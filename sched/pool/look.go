@@ -408,6 +408,7 @@ func (l *Look) gate() queue.Gate {
 			}
 		}
 	}
+	l.Busy, l.Eligible, l.Overloaded = busy, gate.Eligible, gate.Overloaded // for WhyWait
 	if gate.MustWait = rules.MustWait(busy+gate.Overloaded, gate.Eligible); !gate.MustWait {
 		gate.RetestAt = queue.NoDue
 	}
