@@ -57,7 +57,10 @@ type Explanation struct {
 // LineExplanation says where a request would stand in line.
 type LineExplanation struct {
 	Class string `json:"class"`
-	Lane  string `json:"lane"` // the ranks it can run on, in words
+	// Unknown is the name asked for, if it is neither an explicit class nor a
+	// family, so that the default family holds.
+	Unknown string `json:"unknown_class,omitempty"`
+	Lane    string `json:"lane"` // the ranks it can run on, in words
 	// MustWait: too many of its ranks are busy for it to run now. Why says how many.
 	MustWait bool   `json:"must_wait"`
 	Why      string `json:"why"`
@@ -216,6 +219,9 @@ func (s *Scheduler) explainLine(r *Request, l *pool.Look, cached, now int64) Lin
 	line := LineExplanation{
 		Class: l.World.Profile.Class(l.Class).Name, Lane: laneOf(c), MustWait: l.MustWait(), Why: l.WhyWait(),
 		Cost: pool.Cost(r.ISL, cached), Cached: cached, Priority: r.Priority,
+	}
+	if r.Class != "" && !l.World.Profile.Knows(r.Class) {
+		line.Unknown = r.Class
 	}
 	own := queue.Entry[*job]{
 		Seq: math.MaxUint64, Arrival: now, Due: queue.NoDue, Priority: r.Priority, Jump: r.JumpNanoseconds(),

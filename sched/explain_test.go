@@ -96,6 +96,33 @@ func (w *world) anyRank() *sched.RankID {
 	return &sched.RankID{Worker: uint64(w.rand.IntN(6) + 1), Rank: uint32(w.rand.IntN(2))}
 }
 
+// A class that does not exist is named; a class of the matrix, which has to be
+// asked for by its family, counts as unknown too.
+func TestExplainNamesAnUnknownClass(t *testing.T) {
+	t.Parallel()
+	s := newScheduler(t, sched.Config{Profile: policyOf(t, matrix)})
+	addWorkers(t, s, 1)
+	for asked, want := range map[string][2]string{
+		"": {"a-all", ""}, "a": {"a-all", ""}, "b": {"b-all", ""}, "x": {"x", ""},
+		"bogus": {"a-all", "bogus"}, "b-all": {"a-all", "b-all"},
+	} {
+		e, err := s.Explain(&sched.Request{ISL: 1, Class: asked})
+		require.NoError(t, err)
+		require.Equal(t, want, [2]string{e.Line.Class, e.Line.Unknown}, asked)
+		require.Equal(t, want[1] != "", strings.Contains(e.String(), "there is no class or family"))
+	}
+}
+
+// matrix has two families and an explicit class.
+const matrix = `
+default_policy_family: a
+uncached_isl_buckets: [{min_tokens: 0, bucket: all}]
+policy_classes:
+- {name: a-all, policy_family: a, cache_bucket: all, quantum: 1}
+- {name: b-all, policy_family: b, cache_bucket: all, quantum: 1}
+- {name: x, quantum: 1}
+`
+
 // request returns a random request.
 func (w *world) request() *sched.Request {
 	w.next++

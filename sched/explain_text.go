@@ -42,6 +42,9 @@ func (l *LineExplanation) write(b *strings.Builder, outcome Outcome) {
 	if l.MustWait {
 		waits = "cannot run now"
 	}
+	if l.Unknown != "" {
+		fmt.Fprintf(b, "  there is no class or family %q: the default family holds\n", l.Unknown)
+	}
 	fmt.Fprintf(b, "  class %s, priority %d, charged %d tokens, lane: %s\n", l.Class, l.Priority, l.Cost, l.Lane)
 	if outcome != OutcomeQueued { // else it is the reason, said above
 		fmt.Fprintf(b, "  %s: %s\n", waits, l.Why)

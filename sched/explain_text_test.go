@@ -52,7 +52,7 @@ func TestExplanationAsText(t *testing.T) {
 		ID: "c", ISL: 400, Blocks: []uint64{1, 2, 4}, PreferredTaints: map[string]float64{"fp8": 0.5},
 		Overlaps: []sched.Overlap{{Rank: sched.RankID{Worker: 1}, Device: 4, Host: 8}},
 	})
-	requireText("queued.txt", &sched.Request{ISL: 100, Allowed: []uint64{2, 3}})
+	requireText("queued.txt", &sched.Request{ISL: 100, Allowed: []uint64{2, 3}, Class: "chaat"})
 	require.NoError(t, s.SetSelector(fewestBlocks{}))
 	requireText("refused.txt", &sched.Request{ID: "d", ISL: 100, RequiredTaints: []string{"fp8"}, DoNotQueue: true})
 	leave()

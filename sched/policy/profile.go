@@ -146,6 +146,13 @@ func (p *Profile) Classify(name string, uncached int64) int {
 	return p.table[row*len(p.buckets)+max(0, above-1)]
 }
 
+// Knows reports whether a request may ask for that name: an explicit class or a
+// family. Any other gets the default family.
+func (p *Profile) Knows(name string) bool {
+	_, ok := p.names[name]
+	return ok
+}
+
 func cloneClasses(classes []Class) []Class {
 	out := make([]Class, len(classes))
 	for i := range classes {
