@@ -75,13 +75,18 @@ type LineExplanation struct {
 	AheadInLane int `json:"ahead_in_lane"`
 }
 
+// Objection is one rule that keeps a rank from serving a request. It has the fields
+// Rule, a name such as "excluded", "draining" or "lacks-taint", and Detail, which
+// says it in words.
+type Objection = shards.Objection
+
 // RankExplanation is one rank as a request sees it.
 type RankExplanation struct {
 	RankState
 	// Eligible: nothing speaks against the rank. Against lists what does, in the
 	// order in which it is tested: the first is why.
-	Eligible bool               `json:"eligible"`
-	Against  []shards.Objection `json:"against,omitempty"`
+	Eligible bool        `json:"eligible"`
+	Against  []Objection `json:"against,omitempty"`
 	// Chosen is set at the rank that Explanation.Rank names, also when the request
 	// would have to wait before it could go there.
 	Chosen bool `json:"chosen,omitempty"`

@@ -1,7 +1,7 @@
 // Package clock gives the scheduler its time, so that a test or a simulation
 // can give it another.
 //
-// Floor 0: it imports nothing of the project.
+// Floor 0, unlike the packages beside it: it imports nothing of the project.
 package clock
 
 import "time"

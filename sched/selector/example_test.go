@@ -3,7 +3,6 @@ package selector_test
 import (
 	"fmt"
 
-	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 )
 
@@ -16,9 +15,9 @@ func ExampleCompose() {
 		Score:  func(in *selector.Input, i int) float64 { return float64(in.Candidates[i].ActiveBlocks) },
 	})
 	in := &selector.Input{Candidates: []selector.Candidate{
-		{Rank: lifecycle.RankID{Worker: 1}, ActiveBlocks: 9},
-		{Rank: lifecycle.RankID{Worker: 2}, ActiveBlocks: 2, Requests: 8},
-		{Rank: lifecycle.RankID{Worker: 3}, ActiveBlocks: 6},
+		{Rank: selector.RankID{Worker: 1}, ActiveBlocks: 9},
+		{Rank: selector.RankID{Worker: 2}, ActiveBlocks: 2, Requests: 8},
+		{Rank: selector.RankID{Worker: 3}, ActiveBlocks: 6},
 	}}
 	p, err := fewestBlocks.Pick(in)
 	fmt.Println(in.Candidates[p.Index].Rank, p.Cost, p.RunnerUp, err)
@@ -44,7 +43,7 @@ func (evenWorkers) Needs() selector.Needs { return selector.NeedsNothing }
 func ExampleSelector() {
 	var s selector.Selector = evenWorkers{}
 	in := &selector.Input{Candidates: []selector.Candidate{
-		{Rank: lifecycle.RankID{Worker: 1}}, {Rank: lifecycle.RankID{Worker: 4}},
+		{Rank: selector.RankID{Worker: 1}}, {Rank: selector.RankID{Worker: 4}},
 	}}
 	p, err := s.Pick(in)
 	fmt.Println(in.Candidates[p.Index].Rank, err)

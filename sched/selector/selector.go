@@ -16,10 +16,14 @@ var (
 	ErrNoCandidates = errors.New("selector: no candidates")
 )
 
+// RankID names one data-parallel rank of a worker. It has the fields Worker (uint64)
+// and Rank (uint32), is written worker/rank, and is the same type as sched.RankID.
+type RankID = lifecycle.RankID
+
 // CostError says that the cost of a candidate is NaN or infinite. No choice is
 // made then, not even among the others.
 type CostError struct {
-	Rank lifecycle.RankID
+	Rank RankID
 	Cost float64
 }
 
@@ -78,7 +82,7 @@ type Params struct {
 // Candidate is what a selector knows of one rank: its load as projected for the
 // request, and what the request would find cached there.
 type Candidate struct {
-	Rank lifecycle.RankID
+	Rank RankID
 
 	// ActivePrefill is the prompt work not yet done, in tokens.
 	ActivePrefill int64
@@ -144,7 +148,7 @@ type Pick struct {
 	// Pick.
 	Mark uint64
 
-	seen *lifecycle.RankID
+	seen *RankID
 }
 
 // Selector chooses a rank. It is safe for concurrent use. It may be called by
@@ -174,7 +178,7 @@ type Tracker interface {
 	// was made it changes nothing and returns false: pick again. With force, for
 	// a rank that was settled without Pick, p is not looked at and the result is
 	// true.
-	Booked(in *Input, p Pick, rank lifecycle.RankID, force bool) bool
+	Booked(in *Input, p Pick, rank RankID, force bool) bool
 }
 
 // Builtin reports whether s is one of the selectors of this package.
