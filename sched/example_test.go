@@ -26,6 +26,8 @@ func embed(ctx context.Context) error {
 	})
 }
 
+// generate stands for the client of an engine: it yields the tokens of an answer as
+// they come.
 func generate(_ context.Context, endpoint string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		_ = yield("from ") && yield(endpoint)
