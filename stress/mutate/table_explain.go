@@ -7,6 +7,7 @@ func explainTable() []Mutation {
 		explainFile = "sched/explain.go"
 		rollFile    = "sched/roll.go"
 		ownFile     = "sched/pool/own.go"
+		tallyFile   = "sched/tally.go"
 	)
 	return []Mutation{
 		{
@@ -60,6 +61,13 @@ func explainTable() []Mutation {
 			Invariant: "8",
 			Edits:     edit(chooseFile, "	case math.IsNaN(pick.Cost) || math.IsInf(pick.Cost, 0):\n", "	case math.IsNaN(pick.Cost) && math.IsInf(pick.Cost, 0):\n"),
 			Test:      schedTest("TestMisbehavingSelectorIsATypedError"),
+		},
+		{
+			Name:      "forget the counters of classes that a profile lacks",
+			Breaks:    "counters fall when a policy is replaced",
+			Invariant: "counters only grow",
+			Edits:     edit(tallyFile, "		maps.Copy(next.byName, t.byName)\n", "		maps.Copy(next.byName, map[string]*tally(nil))\n"),
+			Test:      schedTest("TestDecisionsAreCountedByClass"),
 		},
 	}
 }
