@@ -133,7 +133,7 @@ func TestSpanOfARequest(t *testing.T) {
 			require.Nil(t, b)
 			require.Equal(t, ctx, same)
 		}, want: `
-0s end Error "turnstile: would-queue: request \"r\": class f: 0 pending, 0 tokens, 0 cached" request.id=r request.input_tokens=64 error.type=would-queue class=f`},
+0s end Error "turnstile: would-queue: request \"r\": class f: 0 pending, 0 tokens, 0 cached: 1 of 1 eligible ranks are busy" request.id=r request.input_tokens=64 error.type=would-queue class=f`},
 
 		{name: "cancelled", do: func(t *testing.T, ctx context.Context, s *bench) {
 			ctx, cancel := context.WithCancel(ctx)
