@@ -24,7 +24,10 @@ import (
 // from an edge halfway, the edge is split: the lower part keeps the tag of its
 // end, so that what hangs below stays where it is, and is stored before the upper
 // part takes the edge's place; if the holders have changed meanwhile the split is
-// tried anew. Edges are not joined again: there are never more of them along a
+// tried anew. An edge of which only a short beginning is held any more is replaced,
+// under the same lock, by one of just that, with the same tag: nothing hangs below
+// it, as whoever holds more below holds it whole; a split that was under way finds
+// another edge and is tried anew. Edges are not joined again: there are never more of them along a
 // path than places where live or lately live paths have parted from it.
 //
 // A rank that holds an edge holds all those above it. So an edge is dropped with
