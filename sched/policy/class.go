@@ -45,6 +45,32 @@ func ParseOrder(s string) (Order, error) {
 	return FCFS, fmt.Errorf("%w: unknown order %q: %s", ErrInvalid, s, ruleOrder)
 }
 
+// ChooseFrom says among which of its eligible ranks a request is placed once it
+// need not wait.
+type ChooseFrom uint8
+
+// The sets to choose from. The zero value is the default.
+const (
+	// ChooseEligible chooses among all eligible ranks: one that is not busy opens
+	// the gate, and the cost alone says which rank is taken.
+	ChooseEligible ChooseFrom = iota
+	// ChooseIdle chooses among those that are not busy for the class, so that its
+	// thresholds cap what the class itself puts on a rank.
+	ChooseIdle
+)
+
+// String returns the set as it is written in a policy file.
+func (c ChooseFrom) String() string {
+	switch c {
+	case ChooseEligible:
+		return "eligible"
+	case ChooseIdle:
+		return "idle"
+	default:
+		return fmt.Sprintf("ChooseFrom(%d)", uint8(c))
+	}
+}
+
 // The names of the limits, as refusals report them.
 const (
 	LimitRequests     = "requests"
@@ -90,6 +116,23 @@ type Class struct {
 	// MaxQueueAge is how long a request waits before it goes ahead of the
 	// class's order; 0 means never.
 	MaxQueueAge time.Duration
+	// MaxRequestsPerRank makes a rank busy for this class when it has that many
+	// active requests or more; at least 1, 0 for none.
+	MaxRequestsPerRank int64
+	// KVBusyThresholdFrac makes a rank busy for this class when it has more
+	// active blocks than this multiple of its worker's total KV blocks, if those
+	// are known; finite and at least 0, nil for none.
+	KVBusyThresholdFrac *float64
+	// ChooseFrom says among which ranks a request of the class is placed; default
+	// ChooseEligible. ChooseIdle needs a threshold.
+	ChooseFrom ChooseFrom
+	// GuardAfter is how long a request of the class waits before the class's
+	// prefill thresholds bind the other classes that can queue; 0 means never. It
+	// needs a prefill threshold and no BusyWorkerRatio.
+	GuardAfter time.Duration
+	// EndpointWait is how long a request of the class waits while it has no rank
+	// that it may use; 0 means that it fails at once.
+	EndpointWait time.Duration
 	// Limits bound what may wait in the class.
 	Limits Limits
 }
@@ -209,6 +252,7 @@ func (c *Class) clone() Class {
 	d := *c
 	d.BusyThreshold = clonePtr(c.BusyThreshold)
 	d.BusyThresholdFrac = clonePtr(c.BusyThresholdFrac)
+	d.KVBusyThresholdFrac = clonePtr(c.KVBusyThresholdFrac)
 	d.Limits.Requests = clonePtr(c.Limits.Requests)
 	d.Limits.RawTokens = clonePtr(c.Limits.RawTokens)
 	d.Limits.CachedTokens = clonePtr(c.Limits.CachedTokens)
