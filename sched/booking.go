@@ -2,51 +2,8 @@ package sched
 
 import (
 	"runtime"
-	"sync/atomic"
 	"time"
-
-	"github.com/seed-3c5df8a4/turnstile/lifecycle"
-	"github.com/seed-3c5df8a4/turnstile/shards"
 )
-
-// Booking is a live claim on a rank. Its owner reports what becomes of the
-// request and releases it. Methods may be called from any goroutine, after
-// Close too; they never wait for anyone's turn and are idempotent: a call that
-// finds nothing to change returns ErrUnchanged, one whose attempt was overtaken
-// by a transfer by id returns ErrStaleAttempt.
-type Booking struct {
-	s   *Scheduler
-	rec *record
-	// cleanup reclaims the booking when this handle is garbage; nil if nothing does.
-	cleanup *runtime.Cleanup
-}
-
-// record is what the scheduler knows of a request from the moment its id is
-// claimed until its booking has ended. The embedded lifecycle.Booking and the
-// other plain fields are guarded by the lock of the rank it is on.
-type record struct {
-	lifecycle.Booking
-	claimed link
-	// shard is the rank the booking is or was on; nil before it was booked.
-	// Written under the lock of the rank it leaves, and of the one it comes to;
-	// read by all, who then look again under the lock.
-	shard     atomic.Pointer[shards.Shard]
-	worker    *shards.Worker // as it was when it was decided to go there
-	class     *tally         // of the class it was admitted in; written when it is booked, not again
-	potential int64
-	overlaps  []lifecycle.Overlap // as asked for, or as refreshed
-	// done is the channel of Done, once somebody asked or the booking ended
-	// without its owner: then it is Scheduler.closed, and cause is set.
-	done  atomic.Pointer[chan struct{}]
-	cause error // written before done becomes that, read after
-	// held is the attempt the owner's handle stands for; moved by the handle's
-	// own Transfer only.
-	held atomic.Uint64
-	own  Booking
-	// waited is how long the request stood in line, in ns; the owner's.
-	waited int64
-	life   *life // written before the record is published; nil without observers
-}
 
 // handle gives the owner its booking.
 func (s *Scheduler) handle(rec *record, attempt uint64) *Booking {
@@ -179,27 +136,6 @@ func (b *Booking) Release() error {
 func (b *Booking) Detach() {
 	if b.cleanup != nil {
 		b.cleanup.Stop()
-	}
-}
-
-// lock takes the lock of the rank the booking is or was on. REQUIRES: it was
-// booked.
-func (r *record) lock() *shards.Shard {
-	for {
-		shard := r.shard.Load()
-		shard.Lock()
-		if r.shard.Load() == shard {
-			return shard
-		}
-		shard.Unlock()
-	}
-}
-
-func (r *record) placementLocked(shard *shards.Shard) Placement {
-	id := shard.ID()
-	return Placement{
-		Rank: id, Endpoint: r.worker.Endpoint, Attempt: r.Attempt, CachedTokens: r.Cached,
-		Overlap: overlapOn(r.overlaps, id), PotentialDecodeBlocks: r.potential,
 	}
 }
 

@@ -117,24 +117,18 @@ func (c Config) Resolve() (*policy.Profile, selector.Params, error) {
 	return profile, c.params(), err
 }
 
-// FailureError turns the reason for which no rank was chosen for a request into
-// an *Error. It is for engines that are built from the same parts.
-func FailureError(request string, f *pool.Failure) error {
-	e := &Error{Request: request, Rule: f.Rule, Cause: f.Cause}
-	if f.HasRank {
-		e.Worker, e.Rank, e.HasWorker, e.HasRank = f.Rank.Worker, f.Rank.Rank, true, true
+func placementOf(p *pool.Placed) Placement {
+	return Placement{
+		Rank: p.Rank, Endpoint: p.Endpoint, CachedTokens: p.Cached, Overlap: p.Overlap,
+		PotentialDecodeBlocks: p.Potential,
 	}
-	switch f.Reason {
-	case pool.Overloaded:
-		e.Code = ErrOverloaded
-	case pool.PinnedOverloaded:
-		e.Code = ErrPinnedOverloaded
-	case pool.NonFinite:
-		e.Code = ErrInvalid
-	case pool.SelectorFailed:
-		e.Code = ErrSelector
-	default:
-		e.Code = ErrNoEndpoints
+}
+
+func overlapOn(overlaps []Overlap, rank RankID) Overlap {
+	for _, o := range overlaps {
+		if o.Rank == rank {
+			return o
+		}
 	}
-	return e
+	return Overlap{Rank: rank}
 }

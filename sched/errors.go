@@ -1,9 +1,14 @@
 package sched
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/seed-3c5df8a4/turnstile/sched/pool"
+	"github.com/seed-3c5df8a4/turnstile/sched/queue"
+	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
 // Sentinel errors, one for each way in which the scheduler says no. Test with
@@ -119,4 +124,90 @@ func (e *Error) Unwrap() []error {
 		return []error{e.Code}
 	}
 	return []error{e.Code, e.Cause}
+}
+
+// contextError is the one place where context errors become ours.
+func contextError(id string, cause error) error {
+	if errors.Is(cause, context.DeadlineExceeded) {
+		return &Error{Code: ErrDeadline, Request: id, Cause: cause}
+	}
+	return &Error{Code: ErrCanceled, Request: id, Cause: cause}
+}
+
+func pastDue(id string) error {
+	return &Error{Code: ErrDeadline, Request: id, Rule: "the due time has passed"}
+}
+
+func pinNotAllowed(id string, c *shards.Constraints) error {
+	return &Error{
+		Code: ErrPinNotAllowed, Request: id, Worker: c.Pin.Worker, Rank: c.Pin.Rank, HasWorker: true, HasRank: true,
+		Rule: "the pinned rank's worker must be in the allowed set",
+	}
+}
+
+func duplicate(id string) error {
+	return &Error{Code: ErrDuplicate, Request: id, Rule: "a request of this id waits or is booked"}
+}
+
+func noWorkers(id string) error {
+	return &Error{Code: ErrNoEndpoints, Request: id, Rule: "there are no workers"}
+}
+
+func wouldQueue(id, class string, u queue.Usage, why string) error {
+	return &Error{
+		Code: ErrWouldQueue, Request: id, Class: class, Pending: u.Requests, Tokens: u.Raw, Cached: u.Cached,
+		Rule: why,
+	}
+}
+
+func queueFull(id, class, limit string, usage, bound int64) error {
+	return &Error{
+		Code: ErrQueueFull, Request: id, Class: class, Limit: limit, Usage: usage, Bound: bound,
+	}
+}
+
+func invalidWorker(err error) error {
+	e := &Error{Code: ErrInvalid, Rule: err.Error()}
+	var bad *shards.WorkerError
+	if errors.As(err, &bad) {
+		e.Worker, e.HasWorker, e.Rule = bad.ID, true, bad.Rule
+	}
+	return e
+}
+
+func unknownWorker(id uint64) error {
+	return &Error{Code: ErrNotFound, Worker: id, HasWorker: true, Rule: "no such worker"}
+}
+
+// FailureError turns the reason for which no rank was chosen for a request into
+// an *Error. It is for engines that are built from the same parts.
+func FailureError(request string, f *pool.Failure) error {
+	e := &Error{Request: request, Rule: f.Rule, Cause: f.Cause}
+	if f.HasRank {
+		e.Worker, e.Rank, e.HasWorker, e.HasRank = f.Rank.Worker, f.Rank.Rank, true, true
+	}
+	switch f.Reason {
+	case pool.Overloaded:
+		e.Code = ErrOverloaded
+	case pool.PinnedOverloaded:
+		e.Code = ErrPinnedOverloaded
+	case pool.NonFinite:
+		e.Code = ErrInvalid
+	case pool.SelectorFailed:
+		e.Code = ErrSelector
+	default:
+		e.Code = ErrNoEndpoints
+	}
+	return e
+}
+
+// rejectionCodes is the number of codes that a rejection can have.
+const rejectionCodes = 13
+
+// codes returns the sentinels of rejections, by place in tally.rejected.
+func codes() [rejectionCodes]error {
+	return [...]error{
+		ErrInvalid, ErrNoEndpoints, ErrOverloaded, ErrPinnedOverloaded, ErrPinNotAllowed, ErrQueueFull,
+		ErrWouldQueue, ErrDuplicate, ErrDeadline, ErrCanceled, ErrClosed, ErrSelector, ErrWorkerRemoved,
+	}
 }

@@ -46,3 +46,19 @@ func (l *lockedRand) Uint64() uint64 {
 	defer l.mu.Unlock()
 	return l.rand.Uint64()
 }
+
+// hook names a piece of code of the embedder's that may panic.
+type hook uint8
+
+const (
+	hookEstimator hook = iota
+	hookRefresher
+	hookDecision
+	hookObserver
+	hookLogger
+	hooks // how many there are
+)
+
+func (h hook) String() string {
+	return [...]string{"prefill estimator", "overlap refresher", "decision hook", "observer", "log handler"}[h]
+}

@@ -30,21 +30,6 @@ func (s *Scheduler) lockLive(rec *record, attempt uint64) (*shards.Shard, error)
 	return shard, nil
 }
 
-func (r *record) currentLocked(attempt uint64) error {
-	switch {
-	case attempt != 0 && attempt < r.Attempt:
-		return &Error{
-			Code: ErrStaleAttempt, Request: r.ID,
-			Rule: fmt.Sprintf("attempt %d: a later one, %d, has taken its place", attempt, r.Attempt),
-		}
-	case attempt > r.Attempt:
-		return &Error{Code: ErrNotFound, Request: r.ID, Rule: fmt.Sprintf("attempt %d: there is none yet", attempt)}
-	case !r.Live():
-		return ErrUnchanged
-	}
-	return nil
-}
-
 func (s *Scheduler) prefillDone(rec *record, attempt uint64) error {
 	shard, err := s.lockLive(rec, attempt)
 	if err != nil {
@@ -160,15 +145,6 @@ func (s *Scheduler) moveLocked(rec *record, from *shards.Shard, dest *shards.Slo
 	rec.shard.Store(dest.Shard)
 	rec.potential = dest.Shard.LoadLocked().Blocks
 	return rec.placementLocked(dest.Shard)
-}
-
-func overlapOn(overlaps []Overlap, rank RankID) Overlap {
-	for _, o := range overlaps {
-		if o.Rank == rank {
-			return o
-		}
-	}
-	return Overlap{Rank: rank}
 }
 
 // release ends a live booking for its owner.
@@ -296,4 +272,30 @@ func (s *Scheduler) Release(id string, attempt uint64) error {
 		return err
 	}
 	return endedToNotFound(rec, s.release(rec, attempt))
+}
+
+// dropRank ends all bookings of a rank that is gone.
+func (s *Scheduler) dropRank(shard *shards.Shard) {
+	var dropped []*record
+	ghosts := 0
+	shard.Lock()
+	shard.KillLocked()
+	for b := range shard.BookingsLocked() {
+		shard.ReleaseLocked(b)
+		// A booking whose owner has gone meanwhile may have left its id to another.
+		if rec := s.ids.find(b.ID); rec != nil && &rec.Booking == b {
+			dropped = append(dropped, rec)
+		} else {
+			ghosts++
+		}
+	}
+	shard.Unlock()
+	for range ghosts {
+		s.expiry.ended(s)
+	}
+	for _, rec := range dropped {
+		s.ended(rec, EventDropped)
+	}
+	s.counters.dropped.Add(int64(len(dropped)))
+	s.logDropped(shard.ID(), len(dropped))
 }

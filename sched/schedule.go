@@ -2,12 +2,10 @@ package sched
 
 import (
 	"context"
-	"errors"
 
 	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/queue"
-	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
 // Schedule books a rank for the request, at once or when its turn comes, and
@@ -327,51 +325,4 @@ func (s *Scheduler) leave(ctx context.Context, j *job) error {
 func (s *Scheduler) putLook(l *pool.Look) {
 	l.Reset()
 	s.looks.Put(l)
-}
-
-// contextError is the one place where context errors become ours.
-func contextError(id string, cause error) error {
-	if errors.Is(cause, context.DeadlineExceeded) {
-		return &Error{Code: ErrDeadline, Request: id, Cause: cause}
-	}
-	return &Error{Code: ErrCanceled, Request: id, Cause: cause}
-}
-
-func pastDue(id string) error {
-	return &Error{Code: ErrDeadline, Request: id, Rule: "the due time has passed"}
-}
-
-func pinNotAllowed(id string, c *shards.Constraints) error {
-	return &Error{
-		Code: ErrPinNotAllowed, Request: id, Worker: c.Pin.Worker, Rank: c.Pin.Rank, HasWorker: true, HasRank: true,
-		Rule: "the pinned rank's worker must be in the allowed set",
-	}
-}
-
-func duplicate(id string) error {
-	return &Error{Code: ErrDuplicate, Request: id, Rule: "a request of this id waits or is booked"}
-}
-
-func noWorkers(id string) error {
-	return &Error{Code: ErrNoEndpoints, Request: id, Rule: "there are no workers"}
-}
-
-func wouldQueue(id, class string, u queue.Usage, why string) error {
-	return &Error{
-		Code: ErrWouldQueue, Request: id, Class: class, Pending: u.Requests, Tokens: u.Raw, Cached: u.Cached,
-		Rule: why,
-	}
-}
-
-func queueFull(id, class, limit string, usage, bound int64) error {
-	return &Error{
-		Code: ErrQueueFull, Request: id, Class: class, Limit: limit, Usage: usage, Bound: bound,
-	}
-}
-
-func placementOf(p *pool.Placed) Placement {
-	return Placement{
-		Rank: p.Rank, Endpoint: p.Endpoint, CachedTokens: p.Cached, Overlap: p.Overlap,
-		PotentialDecodeBlocks: p.Potential,
-	}
 }

@@ -68,27 +68,6 @@ type Stats struct {
 	HookPanics int64 `json:"hook_panics"`
 }
 
-// rejectionCodes is the number of codes that a rejection can have.
-const rejectionCodes = 13
-
-// codes returns the sentinels of rejections, by place in tally.rejected.
-func codes() [rejectionCodes]error {
-	return [...]error{
-		ErrInvalid, ErrNoEndpoints, ErrOverloaded, ErrPinnedOverloaded, ErrPinNotAllowed, ErrQueueFull,
-		ErrWouldQueue, ErrDuplicate, ErrDeadline, ErrCanceled, ErrClosed, ErrSelector, ErrWorkerRemoved,
-	}
-}
-
-// reject notes a rejection that its caller makes itself. rec is nil if it did not
-// get that far.
-func (s *Scheduler) reject(rec *record, id, class string, query bool, err error) {
-	s.countRejection(class, err)
-	s.journal.add(Decision{Kind: DecisionRejected, Request: id, Query: query, Err: err})
-	if s.outbox.observes() {
-		s.tellRejected(rec, id, class, query, err, s.now())
-	}
-}
-
 // Loads returns the load of every rank, in worker/rank order. Each is of one
 // moment; different ranks may be of slightly different ones.
 func (s *Scheduler) Loads() []RankLoad {

@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"errors"
 	"maps"
 	"sync/atomic"
 
@@ -98,28 +97,6 @@ func (t *tally) rejectionsTo(counts map[string]int64) map[string]int64 {
 		}
 	}
 	return counts
-}
-
-// countRejection counts in the class of that name, if there is one.
-func (s *Scheduler) countRejection(class string, err error) {
-	var refused *Error
-	if !errors.As(err, &refused) {
-		return
-	}
-	all := s.tallies.Load()
-	t := all.byName[class]
-	if t == nil {
-		t = all.other
-	}
-	for i, code := range codes() {
-		if refused.Code == code { // not errors.Is: its cause may be anything
-			t.rejected[i].Inc()
-			if code == ErrSelector {
-				s.logSelectorFailed(s.counters.selectorFailed.Inc(), err)
-			}
-			return
-		}
-	}
 }
 
 // tallied fills in the counters of the classes of a profile.

@@ -1,10 +1,11 @@
 package sched
 
 import (
-	"errors"
-
+	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
+	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
@@ -96,15 +97,65 @@ func (s *Scheduler) Worker(id uint64) (Worker, error) {
 
 func (s *Scheduler) newShard(id lifecycle.RankID) *shards.Shard { return shards.NewShard(id, s.env) }
 
-func invalidWorker(err error) error {
-	e := &Error{Code: ErrInvalid, Rule: err.Error()}
-	var bad *shards.WorkerError
-	if errors.As(err, &bad) {
-		e.Worker, e.HasWorker, e.Rule = bad.ID, true, bad.Rule
+// SetProfile replaces the policy profile. Those who wait stay: each is classed
+// anew by the name it asked for, arrival order stands, deficits start at 0.
+func (s *Scheduler) SetProfile(p *policy.Profile) error {
+	if p == nil {
+		return &Error{Code: ErrInvalid, Rule: "profile: must not be nil"}
 	}
-	return e
+	return s.change(func(w *pool.World) ([]*shards.Shard, error) {
+		s.logProfile(w.Profile, p)
+		w.Profile = p
+		s.tallies.Store(s.tallies.Load().with(p))
+		return nil, nil
+	})
 }
 
-func unknownWorker(id uint64) error {
-	return &Error{Code: ErrNotFound, Worker: id, HasWorker: true, Rule: "no such worker"}
+// SetSelector replaces the selector; nil means selector.KV().
+func (s *Scheduler) SetSelector(sel selector.Selector) error {
+	if sel == nil {
+		sel = selector.KV()
+	}
+	return s.change(func(w *pool.World) ([]*shards.Shard, error) {
+		w.Selector = sel
+		return nil, nil
+	})
+}
+
+// change replaces the world by what edit makes of it, and then lets those who
+// wait see it.
+func (s *Scheduler) change(edit func(*pool.World) (gone []*shards.Shard, err error)) error {
+	s.edit.Lock()
+	next := *s.world.Load()
+	before := next.Table
+	gone, err := edit(&next)
+	if err == nil {
+		if next.Table != before {
+			next.Index = next.Table.Reindex(next.Index, pool.IndexWeights(s.params))
+		}
+		if next.Profile.CanQueue() {
+			s.env.EnableHints()
+		}
+		// From here on nothing is booked on ranks that are gone: a booking
+		// checks under the rank's lock that its world still stands, so what was
+		// booked before is seen by the drop, which takes the lock after.
+		s.world.Store(next.Made())
+		perturb.Point()
+		for _, shard := range gone {
+			s.dropRank(shard)
+		}
+		if next.Table != before {
+			next.Table.Shown(next.Index)
+		}
+	}
+	s.edit.Unlock()
+	if err != nil {
+		return err
+	}
+	if s.waiting.Load() > 0 {
+		s.enterTurn()
+	} else {
+		s.deliver()
+	}
+	return nil
 }

@@ -1,8 +1,8 @@
 package mutate
 
 const (
-	outboxFile  = "sched/outbox.go"
-	observeFile = "sched/observe.go"
+	outboxFile = "sched/outbox.go"
+	eventsFile = "sched/events.go"
 )
 
 // outboxTable breaks what observers are told.
@@ -41,7 +41,7 @@ func outboxTable() []Mutation {
 			Name:      "tell the end of a booking at once",
 			Breaks:    "it is told before the grant",
 			Invariant: "events in order",
-			Edits:     edit(observeFile, "	if l.stage.Load() == nil {\n", "	if l.stage.Load() == nil && rec == nil {\n"),
+			Edits:     edit(eventsFile, "	if l.stage.Load() == nil {\n", "	if l.stage.Load() == nil && rec == nil {\n"),
 			Test:      schedTest("TestEndBeforeTheGrantIsTold"),
 		},
 	}

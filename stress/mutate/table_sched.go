@@ -9,7 +9,9 @@ const (
 	ledgerFile    = "sched/ledger.go"
 	lifecycleFile = "sched/lifecycle.go"
 	expiryFile    = "sched/expiry.go"
-	schedulerFile = "sched/scheduler.go"
+	topologyFile  = "sched/topology.go"
+	newFile       = "sched/new.go"
+	recordFile    = "sched/record.go"
 	closeFile     = "sched/close.go"
 	doFile        = "sched/do.go"
 	bookingFile   = "sched/booking.go"
@@ -135,21 +137,21 @@ func lifecycleTable() []Mutation {
 			Name:      "accept a stale attempt",
 			Breaks:    "calls of an attempt that was overtaken count",
 			Invariant: "8",
-			Edits:     edit(lifecycleFile, "	case attempt != 0 && attempt < r.Attempt:\n", "	case attempt != 0 && attempt+1 < r.Attempt:\n"),
+			Edits:     edit(recordFile, "	case attempt != 0 && attempt < r.Attempt:\n", "	case attempt != 0 && attempt+1 < r.Attempt:\n"),
 			Test:      schedTest("TestLifecycleIsIdempotentAndAttemptsCount"),
 		},
 		{
 			Name:      "accept an attempt to come",
 			Breaks:    "a number that was never given is taken for the live one",
 			Invariant: "8",
-			Edits:     edit(lifecycleFile, "	case attempt > r.Attempt:\n", "	case attempt > r.Attempt+1:\n"),
+			Edits:     edit(recordFile, "	case attempt > r.Attempt:\n", "	case attempt > r.Attempt+1:\n"),
 			Test:      schedTest("TestLifecycleIsIdempotentAndAttemptsCount"),
 		},
 		{
 			Name:      "release twice",
 			Breaks:    "an ended booking is ended again",
 			Invariant: "8",
-			Edits:     edit(lifecycleFile, "	case !r.Live():\n		return ErrUnchanged\n", ""),
+			Edits:     edit(recordFile, "	case !r.Live():\n		return ErrUnchanged\n", ""),
 			Test:      schedTest("TestRemovedWorkerComesBackEmpty"),
 		},
 		{
@@ -163,7 +165,7 @@ func lifecycleTable() []Mutation {
 			Name:      "forget the generation under the lock",
 			Breaks:    "a call changes the rank on which the booking was",
 			Invariant: "7, 8",
-			Edits:     edit(bookingFile, "		if r.shard.Load() == shard {\n			return shard\n		}\n		shard.Unlock()\n", "		return shard\n"),
+			Edits:     edit(recordFile, "		if r.shard.Load() == shard {\n			return shard\n		}\n		shard.Unlock()\n", "		return shard\n"),
 			Test:      schedTest("TestLifecycleFollowsATransfer"),
 		},
 		{
@@ -184,7 +186,7 @@ func lifecycleTable() []Mutation {
 			Name:      "keep the bookings of a removed worker",
 			Breaks:    "their owners are not told",
 			Invariant: "7",
-			Edits:     edit(schedulerFile, "		for _, shard := range gone {\n			s.dropRank(shard)\n		}\n", "		_ = gone\n"),
+			Edits:     edit(topologyFile, "		for _, shard := range gone {\n			s.dropRank(shard)\n		}\n", "		_ = gone\n"),
 			Test:      schedTest("TestRemovedWorkerComesBackEmpty"),
 			Hangs:     true,
 		},

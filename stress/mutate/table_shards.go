@@ -35,7 +35,7 @@ func shardsTable() []Mutation {
 				{shardFile, "	NoPrefixIndex bool\n", "	NoPrefixIndex bool\n	Waits         func() bool\n"},
 				{shardFile, "	load := s.mu.rank.Load()\n	s.published.write(&load)\n", "	load := s.mu.rank.Load()\n	waits := s.env.Waits == nil || s.env.Waits()\n	s.published.write(&load)\n"},
 				{shardFile, "	if !freed || s.mu.dead {\n", "	if !freed || s.mu.dead || !waits {\n"},
-				{schedulerFile, "	s.env = &shards.Env{Now: s.now}\n", "	s.env = &shards.Env{Now: s.now, Waits: func() bool { return s.waiting.Load() != 0 }}\n"},
+				{newFile, "	s.env = &shards.Env{Now: s.now}\n", "	s.env = &shards.Env{Now: s.now, Waits: func() bool { return s.waiting.Load() != 0 }}\n"},
 			},
 			Test: hammered("TestReleaseRacesWithAnArrival"),
 		},

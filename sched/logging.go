@@ -11,22 +11,6 @@ import (
 // What the logger is told. Each of these is rare, or told at its first, second,
 // fourth, eighth … occurrence only.
 
-// hook names a piece of code of the embedder's that may panic.
-type hook uint8
-
-const (
-	hookEstimator hook = iota
-	hookRefresher
-	hookDecision
-	hookObserver
-	hookLogger
-	hooks // how many there are
-)
-
-func (h hook) String() string {
-	return [...]string{"prefill estimator", "overlap refresher", "decision hook", "observer", "log handler"}[h]
-}
-
 // hookPanicked counts a panic that was recovered.
 func (s *Scheduler) hookPanicked(h hook, panicked any) {
 	n := s.counters.panics[h].Inc()

@@ -1,9 +1,6 @@
 package sched
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "errors"
 
 // What observers are told, and in which order. A request's events are pushed
 // by whoever knows that the one before was:
@@ -14,19 +11,6 @@ import (
 //   - prefill done, transferred: under the lock of the booking's rank;
 //   - the end: by whoever ended the booking. If the grant has not been told by
 //     then, because the owner is yet to come by, the end is left to the owner.
-
-// life is what is kept of a request for observers; only while there are any.
-type life struct {
-	arrival int64 // ns
-	// class and granted are the owner's until it has told the grant.
-	class   string
-	granted int64 // ns
-	// stage is nil until the grant has been told, and grantTold from then on; or
-	// it is the event that ended the booking before that.
-	stage atomic.Pointer[Event]
-}
-
-var grantTold Event
 
 // begin begins a life, if somebody observes.
 func (s *Scheduler) begin() *life {
@@ -122,11 +106,34 @@ func (s *Scheduler) eventOf(rec *record, kind EventKind, p Placement, now int64)
 
 func (s *Scheduler) tell(e *Event) { s.outbox.tell(e) }
 
-// at returns an instant as a time.
-func (s *Scheduler) at(ns int64) time.Time { return s.origin.Add(time.Duration(ns)) }
+// reject notes a rejection that its caller makes itself. rec is nil if it did not
+// get that far.
+func (s *Scheduler) reject(rec *record, id, class string, query bool, err error) {
+	s.countRejection(class, err)
+	s.journal.add(Decision{Kind: DecisionRejected, Request: id, Query: query, Err: err})
+	if s.outbox.observes() {
+		s.tellRejected(rec, id, class, query, err, s.now())
+	}
+}
 
-// deliver has told what was decided. REQUIRES: no locks.
-func (s *Scheduler) deliver() {
-	s.journal.deliver()
-	s.outbox.deliver()
+// countRejection counts in the class of that name, if there is one.
+func (s *Scheduler) countRejection(class string, err error) {
+	var refused *Error
+	if !errors.As(err, &refused) {
+		return
+	}
+	all := s.tallies.Load()
+	t := all.byName[class]
+	if t == nil {
+		t = all.other
+	}
+	for i, code := range codes() {
+		if refused.Code == code { // not errors.Is: its cause may be anything
+			t.rejected[i].Inc()
+			if code == ErrSelector {
+				s.logSelectorFailed(s.counters.selectorFailed.Inc(), err)
+			}
+			return
+		}
+	}
 }

@@ -1,0 +1,65 @@
+package sched
+
+import (
+	"fmt"
+	"hash/maphash"
+	"time"
+
+	"github.com/puzpuzpuz/xsync/v3"
+
+	"github.com/seed-3c5df8a4/turnstile/sched/clock"
+	"github.com/seed-3c5df8a4/turnstile/sched/pool"
+	"github.com/seed-3c5df8a4/turnstile/sched/selector"
+	"github.com/seed-3c5df8a4/turnstile/shards"
+)
+
+// New returns a scheduler without workers. The error reports every fault of the
+// config; it matches ErrInvalid.
+func New(config Config, opts ...Option) (*Scheduler, error) {
+	profile, err := config.validate()
+	if err != nil {
+		return nil, err
+	}
+	o := options{clock: clock.System(), rand: globalRand{}}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if config.RefreshAfter > 0 && o.refresher == nil {
+		return nil, &Error{Code: ErrInvalid, Rule: fmt.Sprintf("config: refresh after %v: needs WithOverlapRefresher", config.RefreshAfter)}
+	}
+	config.BookingTTL = min(config.BookingTTL, longestTTL)
+	if config.EventBuffer == 0 {
+		config.EventBuffer = defaultEventBuffer
+	}
+	if config.Selector == nil {
+		config.Selector = selector.KV()
+	}
+	s := &Scheduler{
+		config: config, params: config.params(), clock: o.clock, origin: o.clock.Now(), rand: o.rand,
+		estimator: o.estimator, refresher: o.refresher,
+		ids: ids{seed: maphash.MakeSeed()}, closed: make(chan struct{}),
+	}
+	if o.onDecision != nil {
+		s.journal = &journal{hook: o.onDecision, failed: s.hookPanicked}
+	}
+	s.outbox = newOutbox(&o, config.EventBuffer, s.hookPanicked)
+	if config.SampleSelection > 0 {
+		s.sampler = &sampler{every: uint64(config.SampleSelection), times: selectionBuckets.histogram()}
+	}
+	s.env = &shards.Env{Now: s.now}
+	close(s.closed)
+	s.line.s = s
+	s.counters.queries = xsync.NewCounter()
+	s.tallies.Store((*tallies)(nil).with(profile))
+	s.jobs.New = func() any { return newJob() }
+	s.looks.New = func() any { return &pool.Look{Rand: s.rand} }
+	if profile.CanQueue() {
+		s.env.EnableHints()
+	}
+	s.world.Store(pool.World{Table: shards.NewTable(), Profile: profile, Selector: config.Selector}.Made())
+	s.logNoProfile(&config)
+	return s, nil
+}
+
+// longestTTL keeps times in range.
+const longestTTL = 70 * 365 * 24 * time.Hour
