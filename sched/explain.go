@@ -222,7 +222,7 @@ func (s *Scheduler) refusedAtDoor(r *Request, l *pool.Look, now int64) error {
 func (s *Scheduler) explainLine(r *Request, l *pool.Look, cached, now int64) LineExplanation {
 	c := &l.Request.Constraints
 	line := LineExplanation{
-		Class: l.World.Profile.Class(l.Class).Name, Lane: laneOf(c), MustWait: l.MustWait(), Why: l.WhyWait(),
+		Class: l.World.Profile.Class(l.Class).Name, Lane: c.String(), MustWait: l.MustWait(), Why: l.WhyWait(),
 		Cost: pool.Cost(r.ISL, cached), Cached: cached, Priority: r.Priority,
 	}
 	if r.Class != "" && !l.World.Profile.Knows(r.Class) {
@@ -235,7 +235,7 @@ func (s *Scheduler) explainLine(r *Request, l *pool.Look, cached, now int64) Lin
 	if !r.Due.IsZero() {
 		own.Due = s.since(r.Due)
 	}
-	spec := classSpec(l.World.Profile, l.Class)
+	spec := pool.ClassSpec(l.World.Profile, l.Class)
 	standing := queue.StandingOf(spec, &own, now)
 	s.ledger.eachWaiting(l.World.Profile, l.Class, func(j *job) {
 		if !queue.StandingOf(spec, &j.entry, now).Before(standing) {

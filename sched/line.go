@@ -7,7 +7,6 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/internal/invariants"
 	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
 	"github.com/seed-3c5df8a4/turnstile/sched/clock"
-	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/queue"
 	"github.com/seed-3c5df8a4/turnstile/shards"
@@ -227,7 +226,7 @@ func (l *line) build() {
 	l.timerAt = queue.NoDue
 	l.world = l.s.world.Load()
 	l.gates, l.looks = &pool.Look{Rand: l.s.rand}, &pool.Look{Rand: l.s.rand}
-	l.queue = queue.NewLine(classSpecs(l.world.Profile), queue.Host[*job](l))
+	l.queue = queue.NewLine(pool.ClassSpecs(l.world.Profile), queue.Host[*job](l))
 	l.s.ledger.reset(l.world.Profile)
 	l.sizes = epochBuckets.histogram()
 	l.s.counters.epochSizes.Store(l.sizes)
@@ -249,37 +248,13 @@ func (l *line) adopt(world *pool.World) {
 	for _, e := range waiting {
 		l.queue.Remove(e)
 	}
-	l.queue.Reset(classSpecs(world.Profile))
+	l.queue.Reset(pool.ClassSpecs(world.Profile))
 	for _, e := range waiting {
 		class := world.Profile.Classify(e.Value.class, max(0, e.Raw-e.Cached))
 		e.Value.served = world.Profile.Class(class).Name
 		l.queue.Add(class, e)
 	}
 	l.s.ledger.reclass(world.Profile, waiting)
-}
-
-func classSpecs(p *policy.Profile) []queue.ClassSpec {
-	specs := make([]queue.ClassSpec, p.Len())
-	for i := range specs {
-		specs[i] = classSpec(p, i)
-	}
-	return specs
-}
-
-func classSpec(p *policy.Profile, class int) queue.ClassSpec {
-	c := p.Class(class)
-	return queue.ClassSpec{Order: queueOrder(c.Order), Quantum: c.Quantum, MaxAge: int64(c.MaxQueueAge)}
-}
-
-func queueOrder(o policy.Order) queue.Order {
-	switch o {
-	case policy.LCFS:
-		return queue.LCFS
-	case policy.WSPT:
-		return queue.WSPT
-	default:
-		return queue.FCFS
-	}
 }
 
 // Heir implements sequencer.Epochs.

@@ -1,15 +1,12 @@
 package sched
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/queue"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
-	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
 // Snapshot is what there is to see of a scheduler: for people, and as JSON. Its
@@ -159,7 +156,7 @@ func (s *Scheduler) heads(w *pool.World, class int, now int64, most int) (heads 
 		standing queue.Standing
 		waiter   Waiter
 	}
-	spec := classSpec(w.Profile, class)
+	spec := pool.ClassSpec(w.Profile, class)
 	var found []candidate
 	sort := func() {
 		slices.SortFunc(found, func(a, b candidate) int {
@@ -199,50 +196,10 @@ func (s *Scheduler) heads(w *pool.World, class int, now int64, most int) (heads 
 func (s *Scheduler) waiter(j *job, now int64) Waiter {
 	waiter := Waiter{
 		Request: j.id, Query: j.query, Waited: max(0, time.Duration(now-j.entry.Arrival)), Priority: j.priority,
-		ISL: j.entry.Raw, Cached: j.entry.Cached, Cost: j.entry.Cost, Lane: laneOf(&j.request.Constraints),
+		ISL: j.entry.Raw, Cached: j.entry.Cached, Cost: j.entry.Cost, Lane: j.request.Constraints.String(),
 	}
 	if j.due != queue.NoDue {
 		waiter.Due = s.origin.Add(time.Duration(j.due))
 	}
 	return waiter
-}
-
-// laneOf says in words which ranks a request can run on. Long lists are cut.
-func laneOf(c *shards.Constraints) string {
-	if c.Unconstrained() {
-		return "any rank"
-	}
-	var words []string
-	if c.Pinned {
-		words = append(words, "rank "+c.Pin.String())
-	}
-	if c.Allowed != nil {
-		words = append(words, "workers "+listed(c.Allowed, "%d"))
-	}
-	if len(c.Excluded) > 0 {
-		words = append(words, "not workers "+listed(c.Excluded, "%d"))
-	}
-	if len(c.RequiredTaints) > 0 {
-		words = append(words, "with taints "+listed(c.RequiredTaints, "%q"))
-	}
-	return strings.Join(words, ", ")
-}
-
-func listed[E any](list []E, format string) string {
-	const most = 8
-	if len(list) == 0 {
-		return "none"
-	}
-	var b strings.Builder
-	for i, e := range list {
-		switch {
-		case i == most:
-			fmt.Fprintf(&b, " and %d more", len(list)-most)
-			return b.String()
-		case i > 0:
-			b.WriteString(" ")
-		}
-		fmt.Fprintf(&b, format, e)
-	}
-	return b.String()
 }

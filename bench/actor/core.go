@@ -40,7 +40,7 @@ type core struct {
 func (c *core) init(e *Engine, p *policy.Profile) {
 	c.e, c.ttlAt, c.timerAt = e, queue.NoDue, queue.NoDue
 	c.rejected = make(map[string]int64)
-	c.line = queue.NewLine(classSpecs(p), queue.Host[*job](c))
+	c.line = queue.NewLine(pool.ClassSpecs(p), queue.Host[*job](c))
 	c.usage = make([]queue.Usage, p.Len())
 }
 

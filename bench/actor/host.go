@@ -2,7 +2,6 @@ package actor
 
 import (
 	"github.com/seed-3c5df8a4/turnstile/sched"
-	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/queue"
 	"github.com/seed-3c5df8a4/turnstile/shards"
@@ -178,14 +177,4 @@ func (c *core) Refuse(class int, j *job, why queue.Refusal, usage queue.Usage, l
 func (c *core) Stays(class int, j *job) {
 	c.count(j, class)
 	c.tell(&sched.Decision{Kind: sched.DecisionQueued, Request: j.id, Query: j.query()})
-}
-
-func classSpecs(p *policy.Profile) []queue.ClassSpec {
-	orders := map[policy.Order]queue.Order{policy.FCFS: queue.FCFS, policy.LCFS: queue.LCFS, policy.WSPT: queue.WSPT}
-	specs := make([]queue.ClassSpec, p.Len())
-	for i := range specs {
-		c := p.Class(i)
-		specs[i] = queue.ClassSpec{Order: orders[c.Order], Quantum: c.Quantum, MaxAge: int64(c.MaxQueueAge)}
-	}
-	return specs
 }

@@ -70,7 +70,7 @@ func (c *core) reclass(p *policy.Profile) {
 	for _, entry := range all {
 		c.line.Remove(entry)
 	}
-	c.line.Reset(classSpecs(p))
+	c.line.Reset(pool.ClassSpecs(p))
 	c.usage = make([]queue.Usage, p.Len())
 	for _, entry := range all {
 		class := p.Classify(entry.Value.class, max(0, entry.Raw-entry.Cached))
