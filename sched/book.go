@@ -185,7 +185,7 @@ func (s *Scheduler) undisturbed(a *attempt) bool {
 // idleLocked reports whether a rank is not busy for the class. REQUIRES: its lock.
 func (a *attempt) idleLocked(slot *shards.Slot) bool {
 	load := slot.Shard.LoadLocked()
-	return a.look.Instant.Active(&load.Prefill) <= a.world.BusyAbove(a.class, slot)
+	return !a.look.Instant.Busy(a.world.BusyAbove(a.class, slot), &load)
 }
 
 // bookLocked makes the booking. REQUIRES: the rank's lock.

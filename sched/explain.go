@@ -268,9 +268,7 @@ func explainRanks(l *pool.Look, explained *pool.Explained, chosen bool) []RankEx
 		seen := l.Candidate(at)
 		x.PrefillTokens, x.Blocks, x.Requests = seen.ActivePrefill, seen.ActiveBlocks, seen.Requests
 		x.PotentialBlocks = seen.PotentialBlocks
-		for i := range x.Busy {
-			x.Busy[i].Busy = x.PrefillTokens > x.Busy[i].Above
-		}
+		x.Busy = busyFor(w, &w.Table.Slots()[place], &x.RankLoad)
 		if explained.Parts != nil && explained.Parts[at].Finite() {
 			x.Cost = &explained.Parts[at]
 		}

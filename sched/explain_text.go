@@ -181,10 +181,28 @@ func before(first bool) int {
 func (x *RankExplanation) busyFor(class string) string {
 	for _, busy := range x.Busy {
 		if busy.Class == class {
-			return number(busy.Above)
+			return busy.bounds()
 		}
 	}
 	return "-"
+}
+
+// bounds says with what load a rank is busy: tokens, requests, blocks.
+func (b *ClassBusy) bounds() string {
+	var bounds []string
+	if b.Above != NoThreshold {
+		bounds = append(bounds, number(b.Above))
+	}
+	if b.MaxRequests > 0 {
+		bounds = append(bounds, fmt.Sprintf("%d requests", b.MaxRequests-1))
+	}
+	if b.BlocksAbove != nil {
+		bounds = append(bounds, number(*b.BlocksAbove)+" blocks")
+	}
+	if bounds == nil {
+		return "-"
+	}
+	return strings.Join(bounds, ", ")
 }
 
 func (x *RankExplanation) chance() string {

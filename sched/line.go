@@ -213,11 +213,11 @@ func (l *line) unblock(shard *shards.Shard) {
 	slot := &l.world.Table.Slots()[place]
 	view := slot.Shard.View()
 	at := pool.At(l.now)
-	active, decays := at.Active(&view.Prefill), view.Prefill.Decays()
+	decays := view.Prefill.Decays()
 	l.queue.Unblock(shard.ID(), func(class int) bool {
 		// A load that now decays otherwise may free the rank at another instant
 		// than the one remembered.
-		return decays || active <= l.world.BusyAbove(class, slot)
+		return decays || !at.Busy(l.world.BusyAbove(class, slot), &view.Load)
 	})
 }
 

@@ -56,6 +56,7 @@ func New(config Config, opts ...Option) (*Scheduler, error) {
 	if profile.CanQueue() {
 		s.env.EnableHints()
 	}
+	s.env.Watch(pool.Watched(profile))
 	s.world.Store(pool.World{Table: shards.NewTable(), Profile: profile, Selector: config.Selector}.Made())
 	s.logNoProfile(&config)
 	return s, nil

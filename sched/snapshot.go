@@ -4,9 +4,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/queue"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
+	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
 // Snapshot is what there is to see of a scheduler: for people, and as JSON. Its
@@ -37,12 +39,39 @@ type RankState struct {
 	Busy []ClassBusy `json:"busy,omitempty"`
 }
 
-// ClassBusy says whether a rank is busy for a class: it is with more active
-// prefill tokens than Above.
+// ClassBusy says whether a rank is busy for a class, and with what load it is: any
+// one of those given suffices.
 type ClassBusy struct {
 	Class string `json:"class"`
-	Above int64  `json:"above"`
-	Busy  bool   `json:"busy"`
+	// Above is in active prefill tokens: with more the rank is busy. NoThreshold if
+	// they do not count.
+	Above int64 `json:"above"`
+	// MaxRequests is the number of active requests with which it is busy, 0 if they
+	// do not count.
+	MaxRequests int64 `json:"max_requests,omitempty"`
+	// BlocksAbove is in active blocks: with more the rank is busy. Nil if they do not
+	// count.
+	BlocksAbove *int64 `json:"blocks_above,omitempty"`
+	Busy        bool   `json:"busy"`
+}
+
+// NoThreshold stands in ClassBusy.Above for a class whose ranks are not made busy
+// by prefill tokens.
+const NoThreshold = -1
+
+func classBusy(class string, above *lifecycle.BusyAbove, r *RankLoad) ClassBusy {
+	b := ClassBusy{Class: class, Above: NoThreshold, Busy: above.Exceeded(r.PrefillTokens, r.Requests, r.Blocks)}
+	if above.Prefill != lifecycle.Never {
+		b.Above = above.Prefill
+	}
+	if above.Requests != lifecycle.Never {
+		b.MaxRequests = above.Requests + 1
+	}
+	if above.Blocks != lifecycle.Never {
+		blocks := above.Blocks
+		b.BlocksAbove = &blocks
+	}
+	return b
 }
 
 // ClassLine is one policy class and those who wait in it.
@@ -127,13 +156,18 @@ func rankState(w *pool.World, place int, at *pool.Instant) RankState {
 		Draining: w.Table.Draining(slot.Worker.ID), Overloaded: slot.Overloaded,
 	}
 	state.Unavailable = !slot.Available && !state.Draining
+	state.Busy = busyFor(w, slot, &state.RankLoad)
+	return state
+}
+
+// busyFor says for which classes a rank with the load is busy.
+func busyFor(w *pool.World, slot *shards.Slot, load *RankLoad) (busy []ClassBusy) {
 	for class := range w.Profile.Len() {
 		if c := w.Profile.Class(class); c.CanQueue() {
-			above := w.BusyAbove(class, slot)
-			state.Busy = append(state.Busy, ClassBusy{Class: c.Name, Above: above, Busy: state.PrefillTokens > above})
+			busy = append(busy, classBusy(c.Name, w.BusyAbove(class, slot), load))
 		}
 	}
-	return state
+	return busy
 }
 
 func classLine(w *pool.World, class int, stats ClassStats) ClassLine {

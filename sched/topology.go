@@ -136,10 +136,14 @@ func (s *Scheduler) change(edit func(*pool.World) (gone []*shards.Shard, err err
 		if next.Profile.CanQueue() {
 			s.env.EnableHints()
 		}
+		// Until the new world is published there are hints for the classes of both.
+		watched := pool.Watched(next.Profile)
+		s.env.Watch(watched.Or(s.env.Watched()))
 		// From here on nothing is booked on ranks that are gone: a booking
 		// checks under the rank's lock that its world still stands, so what was
 		// booked before is seen by the drop, which takes the lock after.
 		s.world.Store(next.Made())
+		s.env.Watch(watched)
 		perturb.Point()
 		for _, shard := range gone {
 			s.dropRank(shard)

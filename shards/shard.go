@@ -5,7 +5,6 @@ import (
 	"iter"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/seed-3c5df8a4/turnstile/capacity"
 	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
@@ -23,6 +22,9 @@ type Env struct {
 	// ring carries capacity hints; nil while no class can queue. Written by
 	// EnableHints, read under the ranks' locks.
 	ring atomic.Pointer[capacity.Ring[*Shard]]
+	// watched says what leaves a hint when it goes down, beside the prefill: bits
+	// of watchRequests and watchBlocks. Written by Watch, read under the ranks' locks.
+	watched atomic.Uint32
 	// prefixes is made with the first booking that has block hashes.
 	prefixes atomic.Pointer[Prefixes]
 	// ordinals numbers the shards in order of creation.
@@ -37,6 +39,32 @@ func (e *Env) EnableHints() {
 	if e.ring.Load() == nil {
 		e.ring.CompareAndSwap(nil, capacity.NewRing(capacity.DefaultSize, func(s *Shard) *capacity.Mark { return &s.hint }))
 	}
+}
+
+const (
+	watchRequests = 1 << iota
+	watchBlocks
+)
+
+// Watch says what else than the prefill makes a rank busy for some class, so that
+// its decrease leaves a hint. What is new in it must be said before the profile
+// that asks for it is published, as EnableHints must be called; what is gone
+// from it, after that profile took the old one's place.
+func (e *Env) Watch(w lifecycle.Watched) {
+	bits := uint32(0)
+	if w.Requests {
+		bits |= watchRequests
+	}
+	if w.Blocks {
+		bits |= watchBlocks
+	}
+	e.watched.Store(bits)
+}
+
+// Watched returns what Watch said.
+func (e *Env) Watched() lifecycle.Watched {
+	bits := e.watched.Load()
+	return lifecycle.Watched{Requests: bits&watchRequests != 0, Blocks: bits&watchBlocks != 0}
 }
 
 // Hints returns the ring, nil if hints are not enabled.
@@ -61,26 +89,18 @@ type Shard struct {
 		rank lifecycle.Rank
 		// dead: the rank was removed; its bookings are gone and no other may come.
 		dead bool
-		// last is the prefill load as last published, as far as hints depend on it.
-		last hinted
 		// place is where the rank stands in the load index, if it does.
 		place place
 	}
 	// hint is set under mu, cleared by the holder of the turn.
 	hint capacity.Mark
 
+	_ [40]byte
 	// The published load stands on cache lines of its own, so that readers do not
 	// slow down who waits for the lock. A test holds that; the allocator aligns
 	// what has a multiple of 128 bytes to that much.
 	published published
 	_         [8]byte
-}
-
-// hinted is what a hint depends on.
-type hinted struct {
-	sum, anchorTokens, anchorSince int64
-	anchorDuration                 time.Duration
-	hasAnchor                      bool
 }
 
 // NewShard returns an idle rank.
@@ -243,23 +263,20 @@ func (s *Shard) KillLocked() {
 // CheckLocked compares the sums with the bookings.
 func (s *Shard) CheckLocked() error { return s.mu.rank.Check() }
 
-// publishLocked makes the load visible and then leaves a hint if prefill load
-// went down or decays otherwise than before. Load, mark and push are one section
-// under the lock: whoever books here later sees either both or neither. The mark
-// comes after the load, so that whoever clears it reads the new load.
+// publishLocked makes the load visible and then leaves a hint if the change may
+// free capacity: see lifecycle.Watched. Load, mark and push are one section under
+// the lock: whoever books here later sees either both or neither. The mark comes
+// after the load, so that whoever clears it reads the new load.
 func (s *Shard) publishLocked() {
+	var before lifecycle.Load
+	s.published.read(&before)
 	load := s.mu.rank.Load()
 	s.published.write(&load)
 	if x := s.mu.place.index; x != nil {
 		x.update(s, &load)
 	}
 	perturb.Point()
-	pre := &load.Prefill
-	before, after := s.mu.last, hinted{pre.Sum, pre.AnchorTokens, pre.AnchorSince, pre.AnchorDuration, pre.HasAnchor}
-	anchored := after
-	anchored.sum = before.sum
-	freed := after.sum < before.sum || before.hasAnchor && anchored != before
-	s.mu.last = after
+	freed := s.env.Watched().Frees(&before, &load)
 	if !freed || s.mu.dead {
 		return
 	}

@@ -86,6 +86,8 @@ func TestHints(t *testing.T) {
 		want  bool
 	}{
 		{"the first booking", nil, func(s *shards.Shard, _ []*lifecycle.Booking, _ *hintRing) { s.BookLocked(tokens(10), nil) }, false},
+		{"a modelled prefill on an empty rank", nil, func(s *shards.Shard, _ []*lifecycle.Booking, _ *hintRing) { s.BookLocked(modelled(10, 5), nil) }, true},
+		{"a modelled prefill on another", []*lifecycle.Booking{tokens(10)}, func(s *shards.Shard, _ []*lifecycle.Booking, _ *hintRing) { s.BookLocked(modelled(10, 5), nil) }, false},
 		{"a second", []*lifecycle.Booking{tokens(10)}, func(s *shards.Shard, _ []*lifecycle.Booking, _ *hintRing) { s.BookLocked(tokens(10), nil) }, false},
 		{
 			"one that makes the rest decay no more", []*lifecycle.Booking{modelled(10, 5)},
@@ -154,15 +156,58 @@ func TestHints(t *testing.T) {
 			for b := range s.BookingsLocked() {
 				live = append(live, b)
 			}
-			if s.HintedLocked() {
-				t.Fatal("a hint before anything happened")
-			}
+			env.Hints().Drain(func(*shards.Shard) {}) // of a modelled prefill that was the first
 			test.do(s, live, env.Hints())
 			if got := s.HintedLocked(); got != test.want {
 				t.Fatalf("hint: %t", got)
 			}
 			if got := env.Hints().Pending(); got != test.want {
 				t.Fatalf("pending: %t", got)
+			}
+		})
+	}
+}
+
+// A decrease of requests or blocks leaves a hint while a profile asks for it, and
+// only then.
+func TestHintsOfWhatIsWatched(t *testing.T) {
+	t.Parallel()
+	release := func(s *shards.Shard, b *lifecycle.Booking) { s.ReleaseLocked(b) }
+	decay := func(s *shards.Shard, b *lifecycle.Booking) { s.AddDecayedOutputBlockLocked(b, 0) }
+	grow := func(s *shards.Shard, b *lifecycle.Booking) { s.AddOutputBlockLocked(b) }
+	requests, blocks := lifecycle.Watched{Requests: true}, lifecycle.Watched{Blocks: true}
+	for _, test := range []struct {
+		name    string
+		watched lifecycle.Watched
+		blocks  []uint64
+		do      func(*shards.Shard, *lifecycle.Booking)
+		want    bool
+	}{
+		{"released, nothing watched", lifecycle.Watched{}, []uint64{1, 2}, release, false},
+		{"released, requests watched", requests, nil, release, true},
+		{"released without blocks, blocks watched", blocks, nil, release, false},
+		{"released with blocks, blocks watched", blocks, []uint64{1, 2}, release, true},
+		{"decayed, requests watched", requests, []uint64{1, 2}, decay, false},
+		{"decayed, blocks watched", blocks, []uint64{1, 2}, decay, true},
+		{"an output block, both watched", requests.Or(blocks), []uint64{1, 2}, grow, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			env := timeless()
+			env.EnableHints()
+			env.Watch(test.watched)
+			if env.Watched() != test.watched {
+				t.Fatalf("watched: %+v", env.Watched())
+			}
+			s := shards.NewShard(rank(1, 0), env)
+			b := booked(s, &lifecycle.Booking{ID: "untracked", Tokens: 10}, test.blocks...)
+			s.Lock()
+			defer s.Unlock()
+			if s.HintedLocked() {
+				t.Fatal("a hint before anything happened")
+			}
+			if test.do(s, b); s.HintedLocked() != test.want {
+				t.Fatalf("hint: %t", !test.want)
 			}
 		})
 	}

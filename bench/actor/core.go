@@ -156,9 +156,9 @@ func (c *core) unblock(shard *shards.Shard) {
 	}
 	slot := &w.Table.Slots()[place]
 	view := slot.Shard.View()
-	active, decays := view.Prefill.Active(c.Now()), view.Prefill.Decays()
+	at, decays := pool.At(c.Now()), view.Prefill.Decays()
 	c.line.Unblock(shard.ID(), func(class int) bool {
-		return decays || active <= w.BusyAbove(class, slot)
+		return decays || !at.Busy(w.BusyAbove(class, slot), &view.Load)
 	})
 }
 

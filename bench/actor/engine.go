@@ -108,6 +108,7 @@ func New(config Config) (*Engine, error) {
 	if profile.CanQueue() {
 		e.env.EnableHints()
 	}
+	e.env.Watch(pool.Watched(profile))
 	close(e.ended)
 	e.jobs.New = func() any { return &job{reply: make(chan signal, 1)} }
 	e.ops.New = func() any { return &op{reply: make(chan struct{}, 1)} }

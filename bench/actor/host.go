@@ -100,7 +100,7 @@ func (c *core) bookOne(class int, j *job, choice pool.Choice) (held bool) {
 	load := chosen.Shard.LoadLocked()
 	if gated {
 		seen := witness.Shard.LoadLocked()
-		if l.Instant.Active(&seen.Prefill) > l.World.BusyAbove(class, witness) {
+		if l.Instant.Busy(l.World.BusyAbove(class, witness), &seen) {
 			return false
 		}
 	}

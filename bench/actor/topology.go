@@ -43,7 +43,10 @@ func (c *core) adopt(world *pool.World, gone []*shards.Shard) {
 	if world.Profile.CanQueue() {
 		e.env.EnableHints()
 	}
+	watched := pool.Watched(world.Profile)
+	e.env.Watch(watched.Or(e.env.Watched()))
 	e.world.Store(world)
+	e.env.Watch(watched)
 	for _, shard := range gone {
 		var dropped []*record
 		shard.Lock()

@@ -137,9 +137,15 @@ type Class struct {
 	Limits Limits
 }
 
-// CanQueue reports whether requests of this class can ever have to wait, which
-// takes a busy threshold.
+// CanQueue reports whether requests of this class can ever have to wait because
+// ranks are busy, which takes a threshold: of prefill tokens, requests or KV blocks.
 func (c *Class) CanQueue() bool {
+	return c.HasPrefillThreshold() || c.MaxRequestsPerRank > 0 || c.KVBusyThresholdFrac != nil
+}
+
+// HasPrefillThreshold reports whether active prefill tokens can make a rank busy
+// for this class.
+func (c *Class) HasPrefillThreshold() bool {
 	return c.BusyThreshold != nil || c.BusyThresholdFrac != nil
 }
 
@@ -160,9 +166,9 @@ func (c *Class) NeverQueues() (limit string, never bool) {
 // BusyAbove returns the number of active prefill tokens above which a rank of a
 // worker with that max_batched_tokens (greater than 0) is busy for this class: active > tokens
 // says exactly what comparing with both thresholds says, for every int64. It
-// returns false if the class has no threshold.
+// returns false if the class has no prefill threshold.
 func (c *Class) BusyAbove(maxBatchedTokens int64) (tokens int64, ok bool) {
-	if !c.CanQueue() {
+	if !c.HasPrefillThreshold() {
 		return 0, false
 	}
 	tokens = math.MaxInt64
@@ -173,6 +179,17 @@ func (c *Class) BusyAbove(maxBatchedTokens int64) (tokens int64, ok bool) {
 		tokens = min(tokens, lastNotAbove(*c.BusyThresholdFrac*float64(maxBatchedTokens)))
 	}
 	return tokens, true
+}
+
+// BlocksAbove returns the number of active blocks above which a rank of a worker
+// with that many KV blocks in total is busy for this class, as BusyAbove does for
+// prefill tokens. It returns false if the class has no such threshold or the total
+// is not known, which 0 means.
+func (c *Class) BlocksAbove(totalKVBlocks int64) (blocks int64, ok bool) {
+	if c.KVBusyThresholdFrac == nil || totalKVBlocks <= 0 {
+		return 0, false
+	}
+	return lastNotAbove(*c.KVBusyThresholdFrac * float64(totalKVBlocks)), true
 }
 
 // lastNotAbove returns the greatest n for which float64(n) > bound is false.

@@ -33,11 +33,31 @@ policy_classes:
 
 func profile(t testing.TB) *policy.Profile {
 	t.Helper()
-	file, err := policy.Parse([]byte(classes))
+	return withCaps(t, classes)
+}
+
+// withCaps appends classes whose ranks are busy by requests or blocks to those of a
+// policy file.
+func withCaps(t testing.TB, text string) *policy.Profile {
+	t.Helper()
+	file, err := policy.Parse([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return file.For("")
+	cfg := file.For("").Config()
+	threshold, frac := int64(30), 0.55
+	cfg.Classes = append(
+		cfg.Classes,
+		policy.Class{Name: "capped", Quantum: 1, MaxRequestsPerRank: 2},
+		policy.Class{Name: "mixed", Quantum: 1, MaxRequestsPerRank: 3, BusyThreshold: &threshold},
+		policy.Class{Name: "kv", Quantum: 1, KVBusyThresholdFrac: &frac},
+		policy.Class{Name: "all", Quantum: 1, MaxRequestsPerRank: 4, BusyThreshold: &threshold, KVBusyThresholdFrac: &frac},
+	)
+	p, err := policy.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 func classOf(t testing.TB, w *World, name string) int {
@@ -131,7 +151,7 @@ func randomFleet(t testing.TB, rnd *rand.Rand) *fleet {
 		}
 		workers = append(workers, shards.Worker{
 			ID: id, StartRank: rnd.Uint32N(2), Ranks: 1 + rnd.Uint32N(3), Taints: taints,
-			MaxBatchedTokens: 1 + rnd.Int64N(100), Endpoint: fmt.Sprint("host ", id),
+			MaxBatchedTokens: 1 + rnd.Int64N(100), TotalKVBlocks: rnd.Int64N(12), Endpoint: fmt.Sprint("host ", id),
 		})
 	}
 	f.setWorkers(workers...)
@@ -221,9 +241,16 @@ func load(s *shards.Shard, blocks []uint64) (lifecycle.Load, int) {
 	return s.LoadLocked(), s.LivePrefixLocked(blocks)
 }
 
-// busyFor applies the rule of a class to a rank's worker.
+// busyFor applies the rule of a class to a rank with so many active prefill tokens.
 func (f *fleet) busyFor(class int, slot *shards.Slot, active int64) bool {
 	c := f.world.Profile.Class(class)
+	have, _ := load(slot.Shard, nil)
+	if c.MaxRequestsPerRank > 0 && have.Requests >= c.MaxRequestsPerRank {
+		return true
+	}
+	if total := slot.Worker.TotalKVBlocks; c.KVBusyThresholdFrac != nil && total > 0 && float64(have.Blocks) > *c.KVBusyThresholdFrac*float64(total) {
+		return true
+	}
 	if c.BusyThreshold != nil && active > *c.BusyThreshold {
 		return true
 	}
@@ -237,7 +264,7 @@ func (f *fleet) mustWait(class, blocked, eligible int) bool {
 	if ratio == 0 {
 		ratio = 1
 	}
-	return (c.BusyThreshold != nil || c.BusyThresholdFrac != nil) && eligible > 0 && float64(blocked) >= ratio*float64(eligible)
+	return c.CanQueue() && eligible > 0 && float64(blocked) >= ratio*float64(eligible)
 }
 
 // overlapOf looks through all overlaps of a request.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 	"github.com/seed-3c5df8a4/turnstile/sched/queue"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 	"github.com/seed-3c5df8a4/turnstile/shards"
@@ -17,7 +18,8 @@ import (
 //   - of all ranks, the two least loaded: among ranks without overlap, cost
 //     differs only by their own load, and overlap only makes a rank cheaper than
 //     its load says;
-//   - if the class has a threshold, the rank with the least prefill, as witness.
+//   - if the class has a threshold, the ranks with the least prefill and the fewest
+//     requests, as witnesses.
 //
 // No other rank can cost less than the second least loaded, which bounds what the
 // choice may cost, then and when it is confirmed. So the outcome is that of a
@@ -35,6 +37,7 @@ func (l *Look) takeIndexed(w *World, r *Request, class int, at Instant) bool {
 	if gated && !w.indexedGate(class) {
 		return false
 	}
+	var least gateLeast
 	epoch, ok := w.Index.Begin()
 	if !ok {
 		return false
@@ -44,14 +47,16 @@ func (l *Look) takeIndexed(w *World, r *Request, class int, at Instant) bool {
 	l.Busy = 0
 	l.places, l.busy, l.candidates = l.places[:0], l.busy[:0], l.candidates[:0]
 
-	least, next := w.Index.Least(dimension, l.Rand.Uint64())
-	if !l.place(least.Shard) || next.Shard != nil && !l.place(next.Shard) {
+	cheapest, next := w.Index.Least(dimension, l.Rand.Uint64())
+	if !l.place(cheapest.Shard) || next.Shard != nil && !l.place(next.Shard) {
 		return false
 	}
 	if gated {
-		idlest, _ := w.Index.Least(shards.ByPrefill, l.Rand.Uint64())
-		if !l.place(idlest.Shard) {
-			return false
+		least = l.gateLeast()
+		for _, idlest := range least.ranks[:least.n] {
+			if !l.place(idlest.Shard) {
+				return false
+			}
 		}
 	}
 	if !l.placeConcerned() {
@@ -65,7 +70,9 @@ func (l *Look) takeIndexed(w *World, r *Request, class int, at Instant) bool {
 		l.see(place, &slots[place])
 	}
 	if gated && l.IdleCandidate(-1) < 0 {
-		// The one with the least prefill is busy, so all are.
+		if !least.allBusy {
+			return false
+		}
 		l.Busy = l.Eligible - l.Overloaded
 	}
 	l.fillOverlaps()
@@ -114,7 +121,40 @@ const maxExact = 1 << 31
 // indexedGate reports whether the index can tell if a rank is idle for a class.
 func (w *World) indexedGate(class int) bool {
 	ratio := w.Profile.Class(class).BusyWorkerRatio
-	return w.sameForAll[class] >= 0 && (ratio == 0 || ratio == 1)
+	return w.sameForAll[class] && len(w.busyAbove) > 0 && (ratio == 0 || ratio == 1)
+}
+
+// gateLeast are the ranks that say whether any is idle for the class: that with the
+// least prefill and, if requests count, that with the fewest.
+type gateLeast struct {
+	ranks [2]shards.Found
+	n     int
+	// allBusy: one of them alone shows that every rank is busy. complete: if it does
+	// not, that rank is idle; else it has to be looked at.
+	allBusy, complete bool
+}
+
+// gateLeast looks up the ranks that are the likeliest to be idle for the class. If
+// none is, and allBusy is not set, the index cannot tell. REQUIRES: indexedGate.
+func (l *Look) gateLeast() (g gateLeast) {
+	w := l.World
+	above := w.firstBusyAbove(l.Class)
+	prefill, _ := w.Index.Least(shards.ByPrefill, l.Rand.Uint64())
+	g.ranks[0], g.n = prefill, 1
+	g.allBusy = above.Exceeded(prefill.Key, 0, 0)
+	if above.Requests != lifecycle.Never {
+		requests, _ := w.Index.Least(shards.ByRequests, l.Rand.Uint64())
+		g.ranks[1], g.n = requests, 2
+		g.allBusy = g.allBusy || above.Exceeded(0, requests.Key, 0)
+	}
+	g.complete = g.n == 1 && above.Blocks == lifecycle.Never
+	return g
+}
+
+// firstBusyAbove returns the load above which any rank is busy for a class.
+// REQUIRES: indexedGate.
+func (w *World) firstBusyAbove(class int) *lifecycle.BusyAbove {
+	return &w.busyAbove[class*len(w.Table.Workers())]
 }
 
 // costOf returns what a rank without overlap costs that has the key.
@@ -209,10 +249,28 @@ func (l *Look) gateIndexed() (queue.Gate, bool) {
 	if !ok {
 		return queue.Gate{}, false
 	}
-	idlest, _ := w.Index.Least(shards.ByPrefill, l.Rand.Uint64())
 	gate := queue.Gate{RetestAt: queue.NoDue}
 	gate.Eligible, gate.Overloaded = w.Table.Eligible()
-	// Without a threshold sameForAll is the most there is.
-	gate.MustWait = gate.Eligible > 0 && w.Profile.Class(l.Class).CanQueue() && idlest.Key > w.sameForAll[l.Class]
+	if gate.Eligible > 0 && w.Profile.Class(l.Class).CanQueue() {
+		least := l.gateLeast()
+		idle := false
+		for _, f := range least.ranks[:least.n] {
+			if f.Shard != nil && !idle && !least.allBusy {
+				idle = least.complete || l.idleNow(f.Shard)
+			}
+		}
+		if !idle && !least.allBusy {
+			return gate, false
+		}
+		gate.MustWait = !idle
+	}
 	return gate, w.Index.Holds(epoch)
+}
+
+// idleNow reports whether a rank of the index is idle for the class. REQUIRES:
+// indexedGate.
+func (l *Look) idleNow(s *shards.Shard) bool {
+	view := &l.view
+	s.Read(view)
+	return !l.Instant.Busy(l.World.firstBusyAbove(l.Class), &view.Load)
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
-	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
@@ -28,7 +27,7 @@ func TestIndexedLookAgreesWithTheScan(t *testing.T) {
 		for range looks {
 			p.step()
 			r := p.request()
-			class := rnd.IntN(3) - 1
+			class := rnd.IntN(p.world.Profile.Len()+1) - 1
 			at := At(0)
 			scan.TakeWhole(p.world, r, class, at)
 			if !indexed.takeIndexed(p.world, r, class, at) {
@@ -94,10 +93,8 @@ policy_classes:
 `
 
 func newIndexedPool(t *testing.T, ranks int, rnd *rand.Rand) *indexedPool {
-	file, err := policy.Parse([]byte(indexedPolicy))
-	require.NoError(t, err)
 	p := &indexedPool{t: t, rnd: rnd, env: &shards.Env{Now: func() int64 { return 0 }}, live: map[*lifecycle.Booking]*shards.Shard{}}
-	p.world = World{Table: shards.NewTable(), Profile: file.For(""), Selector: selector.KV()}.Made()
+	p.world = World{Table: shards.NewTable(), Profile: withCaps(t, indexedPolicy), Selector: selector.KV()}.Made()
 	p.setWorkers(ranks)
 	return p
 }
@@ -130,7 +127,7 @@ func (p *indexedPool) setWorkers(n int) {
 	p.change(func(t *shards.Table) (*shards.Table, []*shards.Shard) {
 		workers := make([]shards.Worker, n)
 		for i := range workers {
-			workers[i] = shards.Worker{ID: uint64(i), Ranks: 1}
+			workers[i] = shards.Worker{ID: uint64(i), Ranks: 1, TotalKVBlocks: 12}
 		}
 		next, gone, err := t.Replaced(workers, func(id lifecycle.RankID) *shards.Shard { return shards.NewShard(id, p.env) })
 		require.NoError(p.t, err)

@@ -35,3 +35,8 @@ func (i *Instant) Active(p *lifecycle.Prefill) int64 {
 	}
 	return p.Active(i.Nanoseconds())
 }
+
+// Busy reports whether a rank with the load is busy at the instant.
+func (i *Instant) Busy(above *lifecycle.BusyAbove, load *lifecycle.Load) bool {
+	return above.Exceeded(i.Active(&load.Prefill), load.Requests, load.Blocks)
+}

@@ -138,7 +138,7 @@ func (l *Look) see(place int32, slot *shards.Slot) uint64 {
 	if view.Prefill.HasAnchor {
 		active = l.Instant.Active(&view.Prefill)
 	}
-	busy := l.Class >= 0 && active > l.World.BusyAbove(l.Class, slot)
+	busy := l.Class >= 0 && l.World.BusyAbove(l.Class, slot).Exceeded(active, view.Requests, view.Blocks)
 	if busy {
 		l.Busy++
 	}
@@ -394,7 +394,7 @@ func (l *Look) gate() queue.Gate {
 			continue
 		}
 		above := l.World.BusyAbove(l.Class, slot)
-		if l.Instant.Active(&view.Prefill) <= above {
+		if !l.Instant.Busy(above, &view.Load) {
 			if oneIsEnough {
 				gate.RetestAt = queue.NoDue
 				return gate
@@ -403,7 +403,7 @@ func (l *Look) gate() queue.Gate {
 		}
 		busy++
 		if view.Prefill.Decays() {
-			if idleAt, ever := view.Prefill.FallsTo(above); ever {
+			if idleAt, ever := above.IdleAt(&view.Load); ever {
 				gate.RetestAt = min(gate.RetestAt, idleAt)
 			}
 		}

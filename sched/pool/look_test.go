@@ -67,7 +67,7 @@ func TestLookAgainstEachRank(t *testing.T) {
 				t.Fatalf("seed %d: %v: busy %t, slot of %v, found at %d", seed, want.Rank, l.WasBusy(i), l.Slot(i).Shard.ID(), l.Find(want.Rank))
 			}
 			instant := At(now)
-			if class >= 0 && f.world.Busy(class, slot, &instant) != isBusy {
+			if class >= 0 && instant.Busy(f.world.BusyAbove(class, slot), &have) != isBusy {
 				t.Fatalf("seed %d: the world says otherwise of %v", seed, want.Rank)
 			}
 			if least < 0 || want.ActivePrefill < least {
@@ -131,7 +131,7 @@ func TestGateAgainstEachRank(t *testing.T) {
 					blocked++
 				case f.busyFor(class, slot, have.Prefill.Active(now)):
 					blocked++
-					if at, ever := have.Prefill.FallsTo(f.world.BusyAbove(class, slot)); ever {
+					if at, ever := f.world.BusyAbove(class, slot).IdleAt(&have); ever {
 						retest = min(retest, at)
 					}
 				}

@@ -1,8 +1,7 @@
 package pool
 
 import (
-	"math"
-
+	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 	"github.com/seed-3c5df8a4/turnstile/shards"
@@ -26,12 +25,11 @@ type World struct {
 	builtin bool
 	load    selector.Load
 	needs   selector.Needs
-	// busyAbove holds, for class c and worker w at c·workers+w, the active
-	// prefill tokens above which the worker's ranks are busy for the class.
-	busyAbove []int64
-	// sameForAll holds busyAbove for each class that has the same for all
-	// workers, −1 for the others.
-	sameForAll []int64
+	// busyAbove holds, for class c and worker w at c·workers+w, the load above
+	// which the worker's ranks are busy for the class.
+	busyAbove []lifecycle.BusyAbove
+	// sameForAll says of each class whether that is the same for all workers.
+	sameForAll []bool
 }
 
 // Made returns the world with what follows from its other fields filled in.
@@ -39,39 +37,48 @@ func (w World) Made() *World {
 	workers := w.Table.Workers()
 	w.builtin, w.load = selector.Builtin(w.Selector), selector.LoadOf(w.Selector)
 	w.needs = needsSafely(w.Selector)
-	w.busyAbove = make([]int64, 0, w.Profile.Len()*len(workers))
-	w.sameForAll = make([]int64, w.Profile.Len())
+	w.busyAbove = make([]lifecycle.BusyAbove, 0, w.Profile.Len()*len(workers))
+	w.sameForAll = make([]bool, w.Profile.Len())
 	for class := range w.Profile.Len() {
-		for i, worker := range workers {
-			above, ok := w.Profile.Class(class).BusyAbove(worker.MaxBatchedTokens)
-			if !ok {
-				above = math.MaxInt64
-			}
+		rules, first := w.Profile.Class(class), len(w.busyAbove)
+		w.sameForAll[class] = true
+		for _, worker := range workers {
+			above := busyAbove(rules, worker)
 			w.busyAbove = append(w.busyAbove, above)
-			if i == 0 {
-				w.sameForAll[class] = above
-			} else if above != w.sameForAll[class] {
-				w.sameForAll[class] = -1
-			}
+			w.sameForAll[class] = w.sameForAll[class] && above == w.busyAbove[first]
 		}
 	}
 	return &w
 }
 
-// BusyAbove returns the active prefill tokens above which a rank is busy for a
-// class.
-func (w *World) BusyAbove(class int, slot *shards.Slot) int64 {
-	return w.busyAbove[class*len(w.Table.Workers())+slot.WorkerIndex]
+// busyAbove returns the load above which the ranks of a worker are busy for a class.
+func busyAbove(c *policy.Class, w *shards.Worker) lifecycle.BusyAbove {
+	above := lifecycle.NeverBusy()
+	if tokens, ok := c.BusyAbove(w.MaxBatchedTokens); ok {
+		above.Prefill = tokens
+	}
+	if c.MaxRequestsPerRank > 0 {
+		above.Requests = c.MaxRequestsPerRank - 1
+	}
+	if blocks, ok := c.BlocksAbove(w.TotalKVBlocks); ok {
+		above.Blocks = blocks
+	}
+	return above
 }
 
-// Busy reports whether a rank is busy for a class at the instant now gives.
-func (w *World) Busy(class int, slot *shards.Slot, now *Instant) bool {
-	above := w.BusyAbove(class, slot)
-	if above == math.MaxInt64 {
-		return false
+// BusyAbove returns the load above which a rank is busy for a class.
+func (w *World) BusyAbove(class int, slot *shards.Slot) *lifecycle.BusyAbove {
+	return &w.busyAbove[class*len(w.Table.Workers())+slot.WorkerIndex]
+}
+
+// Watched says what beside the prefill can make a rank busy for a class of the
+// profile.
+func Watched(p *policy.Profile) (watched lifecycle.Watched) {
+	for i := range p.Len() {
+		c := p.Class(i)
+		watched = watched.Or(lifecycle.Watched{Requests: c.MaxRequestsPerRank > 0, Blocks: c.KVBusyThresholdFrac != nil})
 	}
-	view := slot.Shard.View()
-	return now.Active(&view.Prefill) > above
+	return watched
 }
 
 // Classify returns a request's class and the cached tokens that count for it:

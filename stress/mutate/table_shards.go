@@ -2,6 +2,7 @@ package mutate
 
 const (
 	shardFile    = "shards/shard.go"
+	busyFile     = "lifecycle/busy.go"
 	viewFile     = "shards/view.go"
 	loadsFile    = "shards/loads.go"
 	indexingFile = "shards/indexing.go"
@@ -43,15 +44,36 @@ func shardsTable() []Mutation {
 			Name:      "leave no hint when a load decays otherwise",
 			Breaks:    "the instant remembered for a lane is wrong",
 			Invariant: "5, 6",
-			Edits:     edit(shardFile, "	anchored.sum = before.sum\n", "	anchored.sum, anchored.anchorTokens = before.sum, before.anchorTokens\n"),
+			Edits:     edit(busyFile, "is.AnchorTokens != was.AnchorTokens || ", ""),
 			Test:      shardsTest("TestHints"),
 		},
 		{
 			Name:      "leave no hint when the load falls",
 			Breaks:    "what is freed is noticed by nobody",
 			Invariant: "5, 6",
-			Edits:     edit(shardFile, "	freed := after.sum < before.sum || before.hasAnchor", "	freed := before.hasAnchor"),
+			Edits:     edit(busyFile, "	case is.Sum < was.Sum,\n		w.Requests", "	case w.Requests"),
 			Test:      shardsTest("TestHints"),
+		},
+		{
+			Name:      "leave no hint when the first prefill of a rank decays",
+			Breaks:    "the instant at which it ends is not remembered",
+			Invariant: "5, 6",
+			Edits:     edit(busyFile, "		return is.Decays()\n", "		return false\n"),
+			Test:      shardsTest("TestHints"),
+		},
+		{
+			Name:      "leave no hint when requests fall",
+			Breaks:    "a class with a cap of requests is not told of a release",
+			Invariant: "5, 6",
+			Edits:     edit(busyFile, "		w.Requests && after.Requests < before.Requests,\n", ""),
+			Test:      shardsTest("TestHintsOfWhatIsWatched"),
+		},
+		{
+			Name:      "leave no hint when blocks fall",
+			Breaks:    "a class with a threshold of KV blocks is not told of it",
+			Invariant: "5, 6",
+			Edits:     edit(busyFile, "		w.Blocks && after.Blocks < before.Blocks:\n", "		false:\n"),
+			Test:      shardsTest("TestHintsOfWhatIsWatched"),
 		},
 		{
 			Name:      "leave no hint at the rank a transfer leaves",
