@@ -14,6 +14,8 @@ const (
 	keyClasses       = "policy_classes"
 	keyModels        = "models"
 	keySelection     = "worker_selection"
+	keyRouter        = "router"
+	keyClassifier    = "request_classifier"
 
 	keyMinTokens = "min_tokens"
 	keyBucket    = "bucket"
@@ -27,6 +29,11 @@ const (
 	keyFrac         = "prefill_busy_threshold_frac"
 	keyRatio        = "busy_worker_ratio"
 	keyAge          = "max_queue_age"
+	keyMaxRequests  = "max_requests_per_rank"
+	keyKVFrac       = "kv_busy_threshold_frac"
+	keyChooseFrom   = "choose_from"
+	keyGuard        = "guard_after"
+	keyEndpointWait = "endpoint_wait"
 	keyRequestLimit = "request_queue_limit_per_worker"
 	keyRawLimit     = "raw_isl_token_queue_limit_per_worker"
 	keyCachedLimit  = "cached_token_queue_limit_per_worker"
@@ -40,9 +47,16 @@ const (
 	ruleNotEmpty = "must not be empty"
 	ruleOrder    = "must be fcfs, lcfs or wspt"
 	ruleRatio    = "must be greater than 0 and at most 1"
-	ruleAge      = "must be finite and greater than 0"
 	ruleNegative = "must not be negative"
-	ruleProfile  = "must be a profile: " + keyDefaultFamily + ", " + keyBuckets + " and " + keyClasses
+
+	ruleChooseFrom = "must be eligible or idle"
+	rulePositive   = "must be finite and greater than 0"
+	ruleSeconds    = "must be finite and not negative"
+	ruleTooLong    = "must be less than 2^63 nanoseconds, some 292 years"
+	ruleAtLeastOne = "must be at least 1"
+	ruleThreshold  = "needs " + keyThreshold + ", " + keyFrac + ", " + keyMaxRequests + " or " + keyKVFrac
+	rulePrefill    = "needs " + keyThreshold + " or " + keyFrac
+	ruleProfile    = "must be a profile: " + keyDefaultFamily + ", " + keyBuckets + " and " + keyClasses
 )
 
 // family is one row of the matrix while it is checked.
@@ -144,19 +158,23 @@ func checkClass(c *Class, i int, s *scope) {
 			report(n.key, *n.value, ruleNegative)
 		}
 	}
-	if f := c.BusyThresholdFrac; f != nil && !(*f >= 0 && !math.IsInf(*f, 1)) {
-		report(keyFrac, *f, "must be finite and not negative")
-	}
-	if r := c.BusyWorkerRatio; r != 0 {
-		switch {
-		case !(r > 0 && r <= 1):
-			report(keyRatio, r, ruleRatio)
-		case !c.CanQueue() && !s.isBad(place{inClass, i, keyThreshold}) && !s.isBad(place{inClass, i, keyFrac}):
-			report(keyRatio, r, "needs "+keyThreshold+" or "+keyFrac)
+	for _, f := range [...]struct {
+		key   string
+		value *float64
+	}{{keyFrac, c.BusyThresholdFrac}, {keyKVFrac, c.KVBusyThresholdFrac}} {
+		if v := f.value; v != nil && !(*v >= 0 && !math.IsInf(*v, 1)) {
+			report(f.key, *v, "must be finite and not negative")
 		}
 	}
+	if c.MaxRequestsPerRank < 0 {
+		report(keyMaxRequests, c.MaxRequestsPerRank, ruleAtLeastOne)
+	}
+	checkNeeds(c, i, s, report)
 	if c.MaxQueueAge < 0 {
-		report(keyAge, c.MaxQueueAge, ruleAge)
+		report(keyAge, c.MaxQueueAge, rulePositive)
+	}
+	if c.EndpointWait < 0 {
+		report(keyEndpointWait, c.EndpointWait, ruleSeconds)
 	}
 	if c.Family != "" {
 		checkName(s, place{inClass, i, keyFamily}, c.Family)
@@ -166,6 +184,41 @@ func checkClass(c *Class, i int, s *scope) {
 		report(keyFamily, "", "is required beside "+keyCacheBucket+"; an explicit class has neither")
 	case c.Family != "" && c.Bucket == "":
 		report(keyCacheBucket, "", "is required beside "+keyFamily+"; an explicit class has neither")
+	}
+}
+
+// checkNeeds tests the keys that need others beside them. A key that is needed and
+// has a fault of its own is not missing.
+func checkNeeds(c *Class, i int, s *scope, report func(key string, value any, rule string)) {
+	missing := func(present bool, keys ...string) bool {
+		for _, key := range keys {
+			present = present || s.isBad(place{inClass, i, key})
+		}
+		return !present
+	}
+	noPrefill := missing(c.HasPrefillThreshold(), keyThreshold, keyFrac)
+	noThreshold := noPrefill && missing(c.CanQueue(), keyMaxRequests, keyKVFrac)
+	if r := c.BusyWorkerRatio; r != 0 {
+		switch {
+		case !(r > 0 && r <= 1):
+			report(keyRatio, r, ruleRatio)
+		case noThreshold:
+			report(keyRatio, r, ruleThreshold)
+		}
+	}
+	switch {
+	case c.ChooseFrom > ChooseIdle:
+		report(keyChooseFrom, c.ChooseFrom, ruleChooseFrom)
+	case c.ChooseFrom == ChooseIdle && noThreshold:
+		report(keyChooseFrom, c.ChooseFrom, ruleThreshold)
+	}
+	switch g := c.GuardAfter; {
+	case g < 0:
+		report(keyGuard, g, rulePositive)
+	case g > 0 && noPrefill:
+		report(keyGuard, g, rulePrefill)
+	case g > 0 && c.BusyWorkerRatio != 0:
+		report(keyGuard, g, "must not stand beside "+keyRatio)
 	}
 }
 

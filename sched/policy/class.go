@@ -45,8 +45,8 @@ func ParseOrder(s string) (Order, error) {
 	return FCFS, fmt.Errorf("%w: unknown order %q: %s", ErrInvalid, s, ruleOrder)
 }
 
-// ChooseFrom says among which of its eligible ranks a request is placed once it
-// need not wait.
+// ChooseFrom says among which of its eligible ranks a request is placed when it need
+// not wait.
 type ChooseFrom uint8
 
 // The sets to choose from. The zero value is the default.
@@ -58,6 +58,17 @@ const (
 	// thresholds cap what the class itself puts on a rank.
 	ChooseIdle
 )
+
+// ParseChooseFrom reads a set as it is written in a policy file: eligible or idle,
+// in lower case.
+func ParseChooseFrom(s string) (ChooseFrom, error) {
+	for _, c := range []ChooseFrom{ChooseEligible, ChooseIdle} {
+		if s == c.String() {
+			return c, nil
+		}
+	}
+	return ChooseEligible, fmt.Errorf("%w: unknown set to choose from %q: %s", ErrInvalid, s, ruleChooseFrom)
+}
 
 // String returns the set as it is written in a policy file.
 func (c ChooseFrom) String() string {
@@ -124,7 +135,8 @@ type Class struct {
 	// are known; finite and at least 0, nil for none.
 	KVBusyThresholdFrac *float64
 	// ChooseFrom says among which ranks a request of the class is placed; default
-	// ChooseEligible. ChooseIdle needs a threshold.
+	// ChooseEligible. ChooseIdle needs a threshold: the number of prefill tokens,
+	// requests or KV blocks above which a rank is busy.
 	ChooseFrom ChooseFrom
 	// GuardAfter is how long a request of the class waits before the class's
 	// prefill thresholds bind the other classes that can queue; 0 means never. It
@@ -135,18 +147,6 @@ type Class struct {
 	EndpointWait time.Duration
 	// Limits bound what may wait in the class.
 	Limits Limits
-}
-
-// CanQueue reports whether requests of this class can ever have to wait because
-// ranks are busy, which takes a threshold: of prefill tokens, requests or KV blocks.
-func (c *Class) CanQueue() bool {
-	return c.HasPrefillThreshold() || c.MaxRequestsPerRank > 0 || c.KVBusyThresholdFrac != nil
-}
-
-// HasPrefillThreshold reports whether active prefill tokens can make a rank busy
-// for this class.
-func (c *Class) HasPrefillThreshold() bool {
-	return c.BusyThreshold != nil || c.BusyThresholdFrac != nil
 }
 
 // NeverQueues reports whether a limit of 0 forbids waiting in this class, and
@@ -161,72 +161,6 @@ func (c *Class) NeverQueues() (limit string, never bool) {
 		return LimitCachedTokens, true
 	}
 	return "", false
-}
-
-// BusyAbove returns the number of active prefill tokens above which a rank of a
-// worker with that max_batched_tokens (greater than 0) is busy for this class: active > tokens
-// says exactly what comparing with both thresholds says, for every int64. It
-// returns false if the class has no prefill threshold.
-func (c *Class) BusyAbove(maxBatchedTokens int64) (tokens int64, ok bool) {
-	if !c.HasPrefillThreshold() {
-		return 0, false
-	}
-	tokens = math.MaxInt64
-	if c.BusyThreshold != nil {
-		tokens = *c.BusyThreshold
-	}
-	if c.BusyThresholdFrac != nil {
-		tokens = min(tokens, lastNotAbove(*c.BusyThresholdFrac*float64(maxBatchedTokens)))
-	}
-	return tokens, true
-}
-
-// BlocksAbove returns the number of active blocks above which a rank of a worker
-// with that many KV blocks in total is busy for this class, as BusyAbove does for
-// prefill tokens. It returns false if the class has no such threshold or the total
-// is not known, which 0 means.
-func (c *Class) BlocksAbove(totalKVBlocks int64) (blocks int64, ok bool) {
-	if c.KVBusyThresholdFrac == nil || totalKVBlocks <= 0 {
-		return 0, false
-	}
-	return lastNotAbove(*c.KVBusyThresholdFrac * float64(totalKVBlocks)), true
-}
-
-// lastNotAbove returns the greatest n for which float64(n) > bound is false.
-// That is the floor of the bound only while floats resolve single integers;
-// from 2^53 on the conversion rounds n, and up to half the gap to the next
-// float still rounds down to the bound.
-func lastNotAbove(bound float64) int64 {
-	const limit = 1 << 63
-	switch {
-	case bound >= limit:
-		return math.MaxInt64
-	case bound < -limit || math.IsNaN(bound):
-		return math.MinInt64
-	}
-	n := int64(math.Floor(bound))
-	if bound < 1<<53 {
-		return n
-	}
-	next := math.Nextafter(bound, math.Inf(1))
-	n += int64((uint64(next) - uint64(bound)) / 2)
-	if float64(n) > bound {
-		n-- // the midpoint rounds to even, here upwards
-	}
-	return n
-}
-
-// MustWait reports whether a request has to wait, given how many ranks are
-// eligible for it (overload aside) and how many of those are busy for this
-// class or overloaded. With no eligible rank nobody waits.
-func (c *Class) MustWait(blocked, eligible int) bool {
-	if !c.CanQueue() || eligible <= 0 {
-		return false
-	}
-	if c.BusyWorkerRatio == 0 {
-		return blocked == eligible
-	}
-	return float64(blocked) >= c.BusyWorkerRatio*float64(eligible)
 }
 
 // LimitReached reports the first limit that the usage by those who wait has

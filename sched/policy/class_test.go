@@ -31,6 +31,74 @@ func TestCanQueue(t *testing.T) {
 	require.False(t, (&Class{}).CanQueue())
 	require.True(t, (&Class{BusyThreshold: ptr[int64](0)}).CanQueue())
 	require.True(t, (&Class{BusyThresholdFrac: ptr(0.0)}).CanQueue())
+	require.True(t, (&Class{MaxRequestsPerRank: 1}).CanQueue())
+	require.True(t, (&Class{KVBusyThresholdFrac: ptr(0.0)}).CanQueue())
+}
+
+func TestChooseFrom(t *testing.T) {
+	t.Parallel()
+	for _, c := range []ChooseFrom{ChooseEligible, ChooseIdle} {
+		got, err := ParseChooseFrom(c.String())
+		require.NoError(t, err)
+		require.Equal(t, c, got)
+	}
+	for _, s := range []string{"", "Idle", "ChooseFrom(2)"} {
+		_, err := ParseChooseFrom(s)
+		require.ErrorIs(t, err, ErrInvalid, s)
+	}
+	require.Equal(t, "ChooseFrom(2)", ChooseFrom(2).String())
+}
+
+// TestWhoWaits: what a limit of 0, and no threshold, do to the rules for those who
+// wait.
+func TestWhoWaits(t *testing.T) {
+	t.Parallel()
+	zero := ptr[int64](0)
+	for _, tc := range []struct {
+		class                  Class
+		guards, bound, patient bool
+	}{
+		{Class{}, false, false, false},
+		{Class{EndpointWait: 1}, false, false, true},
+		{Class{MaxRequestsPerRank: 1}, false, true, false},
+		{Class{BusyThreshold: zero, GuardAfter: 1, EndpointWait: 1}, true, true, true},
+		{Class{BusyThreshold: zero, GuardAfter: 1, EndpointWait: 1, Limits: Limits{RawTokens: zero}}, false, false, false},
+	} {
+		got := []bool{tc.class.Guards(), tc.class.BoundByGuards(), tc.class.WaitsForEndpoint()}
+		require.Equal(t, []bool{tc.guards, tc.bound, tc.patient}, got, "%+v", tc.class)
+	}
+	p, err := New(Config{DefaultFamily: "f", Buckets: []Bucket{{Name: "b"}}, Classes: []Class{
+		{Name: "a", Family: "f", Bucket: "b", Quantum: 1},
+		{Name: "g", Quantum: 1, BusyThreshold: zero, GuardAfter: 1},
+		{Name: "w", Quantum: 1, EndpointWait: 1},
+	}})
+	require.NoError(t, err)
+	require.True(t, p.Guards())
+	require.True(t, p.WaitsForEndpoint())
+	require.False(t, Default().Guards())
+	require.False(t, Default().WaitsForEndpoint())
+}
+
+func TestBlocksAbove(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		frac  *float64
+		total int64
+		above int64
+		ok    bool
+	}{
+		{nil, 10, 0, false},
+		{ptr(0.5), 0, 0, false},
+		{ptr(0.0), 4, 0, true},
+		{ptr(0.5), 5, 2, true},
+		{ptr(1.0), 12, 12, true},
+		{ptr(1e300), 12, math.MaxInt64, true},
+	} {
+		above, ok := (&Class{KVBusyThresholdFrac: tc.frac}).BlocksAbove(tc.total)
+		require.Equal(t, []any{tc.above, tc.ok}, []any{above, ok})
+	}
+	_, ok := (&Class{MaxRequestsPerRank: 3}).BusyAbove(100)
+	require.False(t, ok, "a cap on requests is no prefill threshold")
 }
 
 func TestNeverQueues(t *testing.T) {

@@ -111,6 +111,7 @@ const (
 	inBucket
 	inClass
 	inModels
+	inRouter
 )
 
 // place is where a key stands within one profile: the key itself, or, with an
@@ -130,6 +131,8 @@ func (p place) path() string {
 	switch p.section {
 	case inProfile:
 		return key
+	case inRouter:
+		return keyRouter + "." + key
 	case inModels:
 		if p.key == "" {
 			return keyModels

@@ -17,6 +17,8 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(block("quantum: 0x1")))
 	f.Add([]byte("models: {m: &m {" + flow("quantum: 1, busy_worker_ratio: 0.5, prefill_busy_threshold: 0") + "}, n: *m}"))
 	f.Add([]byte(block("quantum: !!int '3'\n    max_queue_age: 1e-9\n    prefill_busy_threshold_frac: .5")))
+	f.Add([]byte("models: {m: {" + flow("quantum: 1, guard_after: 2, endpoint_wait: 3, choose_from: idle, prefill_busy_threshold: 0, max_requests_per_rank: 4, kv_busy_threshold_frac: 1") + "}}"))
+	f.Add([]byte("router: {host_cache_hit_weight: .5, [x]: {}}\nrequest_classifier: {a: b}\nworker_selection: [1]\n"))
 	f.Add([]byte("a: &a [*a]\n<<: *a\n? [x]\n: ~\n---\n...\n"))
 	f.Add([]byte("# only\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -50,8 +52,13 @@ func requireWhole(t *testing.T, p *Profile) {
 			families[c.Family] = true
 		}
 		tokens, ok := p.Class(i).BusyAbove(4096)
-		require.Equal(t, c.CanQueue(), ok)
-		require.False(t, ok && tokens < 0)
+		require.Equal(t, c.BusyThreshold != nil || c.BusyThresholdFrac != nil, ok)
+		require.True(t, c.CanQueue() || !ok)
+		blocks, ok := p.Class(i).BlocksAbove(4096)
+		require.Equal(t, c.KVBusyThresholdFrac != nil, ok)
+		require.False(t, ok && blocks < 0)
+		require.False(t, c.GuardAfter > 0 && c.BusyWorkerRatio != 0)
+		require.False(t, tokens < 0)
 	}
 	for name := range families {
 		for _, b := range cfg.Buckets {

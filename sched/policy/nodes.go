@@ -190,22 +190,65 @@ func (p *parser) ratio(s *scope, at place, n *yaml.Node) float64 {
 	return *v
 }
 
-// seconds reads max_queue_age, rounded to nanoseconds but never to 0, which
-// would mean none.
+// seconds reads a time that must be greater than 0, rounded to nanoseconds but never
+// to 0, which would mean none.
 func (p *parser) seconds(s *scope, at place, n *yaml.Node) time.Duration {
 	v := p.number(s, at, n)
+	switch {
+	case v == nil:
+		return 0
+	case !(*v > 0) || math.IsInf(*v, 1):
+		s.report(at, n.Value, rulePositive)
+		return 0
+	}
+	return max(1, p.nanoseconds(s, at, n, *v))
+}
+
+// secondsOrNone reads a time that may be 0, rounded to nanoseconds.
+func (p *parser) secondsOrNone(s *scope, at place, n *yaml.Node) time.Duration {
+	v := p.number(s, at, n)
+	switch {
+	case v == nil:
+		return 0
+	case !(*v >= 0) || math.IsInf(*v, 1):
+		s.report(at, n.Value, ruleSeconds)
+		return 0
+	}
+	return p.nanoseconds(s, at, n, *v)
+}
+
+// nanoseconds rounds a number of seconds, which must fit a time.Duration.
+func (p *parser) nanoseconds(s *scope, at place, n *yaml.Node, seconds float64) time.Duration {
+	ns := math.Round(seconds * float64(time.Second))
+	if ns >= 1<<63 {
+		s.report(at, n.Value, ruleTooLong)
+		return 0
+	}
+	return time.Duration(ns)
+}
+
+// atLeastOne reads a whole number for which 0 is a fault; in a Class it stands for an
+// absent one.
+func (p *parser) atLeastOne(s *scope, at place, n *yaml.Node) int64 {
+	v := p.integer(s, at, n)
 	if v == nil {
 		return 0
 	}
-	if !(*v > 0) || math.IsInf(*v, 1) {
-		s.report(at, n.Value, ruleAge)
-		return 0
+	if *v < 1 {
+		s.report(at, n.Value, ruleAtLeastOne)
 	}
-	ns := math.Round(*v * float64(time.Second))
-	if ns >= math.MaxInt64 {
-		return math.MaxInt64
+	return *v
+}
+
+func (p *parser) chooseFrom(s *scope, at place, n *yaml.Node) ChooseFrom {
+	if n == nil {
+		return ChooseEligible
 	}
-	return max(1, time.Duration(ns))
+	c, err := ParseChooseFrom(n.Value)
+	if err != nil || n.Kind != yaml.ScalarNode {
+		s.report(at, n.Value, ruleChooseFrom)
+	}
+	return c
 }
 
 // parseInteger reads decimal digits, or 0x, 0o, 0b and digits. It refuses what

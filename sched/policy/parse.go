@@ -27,8 +27,11 @@ type File struct {
 	// Models holds the profiles of single models. Each replaces the root as a
 	// whole.
 	Models map[string]*Profile
-	// Warnings tells what was accepted and is ignored or never applies, one line
-	// each.
+	// HostCacheHitWeight and DiskCacheHitWeight are what the router section of the
+	// file says a cached block of that tier is worth; nil if it says nothing.
+	HostCacheHitWeight, DiskCacheHitWeight *float64
+	// Warnings tells what was accepted and is not taken over, never applies or
+	// surprises, one line each.
 	Warnings []string
 }
 
@@ -154,8 +157,10 @@ func (p *parser) file(file *File, root *yaml.Node) {
 		switch at.key {
 		case keyModels:
 			models = v
-		case keySelection:
-			p.warn(s, at, v)
+		case keySelection, keyClassifier:
+			p.section(s, at, v)
+		case keyRouter:
+			p.router(s, at, v, file)
 		default:
 			return false
 		}
@@ -189,7 +194,9 @@ func (p *parser) model(parent *scope, at place, n *yaml.Node) *Profile {
 	s := newScope(&p.faults, at.path())
 	s.lines[place{}] = parent.line(at)
 	profile := p.profile(s, n, func(at place, _ *yaml.Node) bool {
-		if at.key != keyModels && at.key != keySelection {
+		switch at.key {
+		case keyModels, keySelection, keyRouter, keyClassifier:
+		default:
 			return false
 		}
 		s.report(at, "", "belongs at the top of the file, not inside a model")
@@ -231,7 +238,11 @@ func (p *parser) profile(s *scope, n *yaml.Node, other func(place, *yaml.Node) b
 		return nil
 	}
 	p.require(s, place{}, present, needed...)
-	return check(cfg, s)
+	profile := check(cfg, s)
+	if profile != nil {
+		p.warnSurprises(s, profile.classes)
+	}
+	return profile
 }
 
 func (p *parser) buckets(s *scope, at place, n *yaml.Node) []Bucket {
@@ -268,32 +279,9 @@ func (p *parser) classes(s *scope, at place, n *yaml.Node) []Class {
 		p.item(s, inClass, i, item, []string{keyName, keyQuantum}, func(at place, v *yaml.Node) bool {
 			return p.classKey(s, c, at, v)
 		})
-		p.warnIdle(s, c, i)
+		p.warnUnused(s, c, i)
 	}
 	return out
-}
-
-// warnIdle notes what never applies, because without a threshold nobody waits.
-// A limit of 0 asks for just that.
-func (p *parser) warnIdle(s *scope, c *Class, i int) {
-	if c.CanQueue() {
-		return
-	}
-	limited := func(limit *int64) bool { return limit != nil && *limit > 0 }
-	for _, idle := range [...]struct {
-		key string
-		set bool
-	}{
-		{keyAge, c.MaxQueueAge > 0},
-		{keyRequestLimit, limited(c.Limits.Requests)},
-		{keyRawLimit, limited(c.Limits.RawTokens)},
-		{keyCachedLimit, limited(c.Limits.CachedTokens)},
-	} {
-		if idle.set {
-			p.warning(s, place{inClass, i, idle.key},
-				"never applies, as nobody waits in a class without "+keyThreshold+" or "+keyFrac)
-		}
-	}
 }
 
 // classKey reads one key of a class, and reports whether it knows the key.
@@ -317,29 +305,28 @@ func (p *parser) classKey(s *scope, c *Class, at place, v *yaml.Node) bool {
 		c.BusyWorkerRatio = p.ratio(s, at, v)
 	case keyAge:
 		c.MaxQueueAge = p.seconds(s, at, v)
+	case keyMaxRequests:
+		c.MaxRequestsPerRank = p.atLeastOne(s, at, v)
+	case keyKVFrac:
+		c.KVBusyThresholdFrac = p.number(s, at, v)
+	case keyChooseFrom:
+		c.ChooseFrom = p.chooseFrom(s, at, v)
+	case keyGuard:
+		c.GuardAfter = p.seconds(s, at, v)
+	case keyEndpointWait:
+		c.EndpointWait = p.secondsOrNone(s, at, v)
 	case keyRequestLimit:
 		c.Limits.Requests = p.integer(s, at, v)
 	case keyRawLimit:
 		c.Limits.RawTokens = p.integer(s, at, v)
 	case keyCachedLimit:
 		c.Limits.CachedTokens = p.integer(s, at, v)
-	case keyStages, keyAdmission:
-		p.warn(s, at, v)
+	case keyStages:
+		p.notTaken(s, at, v, "make a scheduler for each stage, see Config.Role")
+	case keyAdmission:
+		p.notTaken(s, at, v, "name a class in Request.Class, and bound it by its limits")
 	default:
 		return false
 	}
 	return true
-}
-
-// warn notes a key that is accepted and ignored.
-func (p *parser) warn(s *scope, at place, n *yaml.Node) {
-	if n != nil {
-		p.warning(s, at, "is ignored")
-	}
-}
-
-func (p *parser) warning(s *scope, at place, says string) {
-	if len(p.warnings) < maxFaults {
-		p.warnings = append(p.warnings, fmt.Sprintf("line %d: %s %s", s.line(at), s.path(at), says))
-	}
 }

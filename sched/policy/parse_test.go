@@ -19,9 +19,13 @@ func TestParseRealFile(t *testing.T) {
 	f, err := Parse(text)
 	require.NoError(t, err)
 	require.Equal(t, []string{
-		"line 2: worker_selection is ignored",
-		"line 33: policy_classes[1].stages is ignored",
-		"line 37: policy_classes[4].admission is ignored",
+		"line 2: worker_selection (prefill, decode, instances) is not taken over: set Config.Selector; selector.Compose makes one of one's own",
+		"line 33: policy_classes[1].stages is not taken over: make a scheduler for each stage, see Config.Role",
+		"line 37: policy_classes[4].admission is not taken over: name a class in Request.Class, and bound it by its limits",
+		"line 22: policy_classes[0].prefill_busy_threshold_frac" + starves,
+		"line 30: policy_classes[1].prefill_busy_threshold" + starves + ", and needs a class without busy_worker_ratio",
+		"line 34: policy_classes[2].prefill_busy_threshold_frac" + starves,
+		"line 35: policy_classes[3].prefill_busy_threshold_frac" + starves,
 	}, f.Warnings)
 
 	want := Config{
@@ -79,29 +83,6 @@ func TestParseModelsOnly(t *testing.T) {
 	require.False(t, found)
 }
 
-// Whoever bounds a line that nobody ever stands in is told.
-func TestParseWarnsOfWhatNeverApplies(t *testing.T) {
-	t.Parallel()
-	never := " never applies, as nobody waits in a class without prefill_busy_threshold or prefill_busy_threshold_frac"
-	for keys, want := range map[string][]string{
-		"quantum: 1": nil,
-		"quantum: 1\n    request_queue_limit_per_worker: 0":                                nil, // never waits, as asked
-		"quantum: 1\n    request_queue_limit_per_worker: 9\n    prefill_busy_threshold: 0": nil,
-		"request_queue_limit_per_worker: 9\n    quantum: 1\n    max_queue_age: 2": {
-			"line 9: policy_classes[0].max_queue_age" + never,
-			"line 7: policy_classes[0].request_queue_limit_per_worker" + never,
-		},
-		"raw_isl_token_queue_limit_per_worker: 9\n    quantum: 1\n    cached_token_queue_limit_per_worker: 1": {
-			"line 7: policy_classes[0].raw_isl_token_queue_limit_per_worker" + never,
-			"line 9: policy_classes[0].cached_token_queue_limit_per_worker" + never,
-		},
-	} {
-		f, err := Parse([]byte(block(keys)))
-		require.NoError(t, err)
-		require.Equal(t, want, f.Warnings, keys)
-	}
-}
-
 // flow is the inside of a profile with one class in flow style, which has the
 // given keys.
 func flow(class string) string {
@@ -146,7 +127,25 @@ func TestParseValues(t *testing.T) {
 		q + "max_queue_age: 6.5":                                  func(c *Class) { c.MaxQueueAge = 6500 * time.Millisecond },
 		q + "max_queue_age: 3":                                    func(c *Class) { c.MaxQueueAge = 3 * time.Second },
 		q + "max_queue_age: 1e-30":                                func(c *Class) { c.MaxQueueAge = 1 },
-		q + "max_queue_age: 1e30":                                 func(c *Class) { c.MaxQueueAge = math.MaxInt64 },
+		q + "max_queue_age: 9223372036":                           func(c *Class) { c.MaxQueueAge = 9223372036 * time.Second },
+		q + "max_requests_per_rank: 2":                            func(c *Class) { c.MaxRequestsPerRank = 2 },
+		q + "max_requests_per_rank: 18446744073709551615":         func(c *Class) { c.MaxRequestsPerRank = math.MaxInt64 },
+		q + "max_requests_per_rank: ~":                            func(*Class) {},
+		q + "kv_busy_threshold_frac: 0":                           func(c *Class) { c.KVBusyThresholdFrac = ptr(0.0) },
+		q + "kv_busy_threshold_frac: 1.5":                         func(c *Class) { c.KVBusyThresholdFrac = ptr(1.5) },
+		q + "choose_from: eligible":                               func(*Class) {},
+		q + "choose_from: ~":                                      func(*Class) {},
+		q + "choose_from: idle\n    max_requests_per_rank: 1":     func(c *Class) { c.ChooseFrom, c.MaxRequestsPerRank = ChooseIdle, 1 },
+		q + "choose_from: idle\n    kv_busy_threshold_frac: 1":    func(c *Class) { c.ChooseFrom, c.KVBusyThresholdFrac = ChooseIdle, ptr(1.0) },
+		q + "busy_worker_ratio: .5\n    max_requests_per_rank: 1": func(c *Class) { c.BusyWorkerRatio, c.MaxRequestsPerRank = 0.5, 1 },
+		q + "guard_after: 2.5\n    prefill_busy_threshold: 0":     func(c *Class) { c.GuardAfter, c.BusyThreshold = 2500*time.Millisecond, ptr[int64](0) },
+		q + "guard_after: 1e-12\n    prefill_busy_threshold_frac: 0": func(c *Class) {
+			c.GuardAfter, c.BusyThresholdFrac = 1, ptr(0.0)
+		},
+		q + "endpoint_wait: 10":                                   func(c *Class) { c.EndpointWait = 10 * time.Second },
+		q + "endpoint_wait: 0":                                    func(*Class) {},
+		q + "endpoint_wait: 4e-10":                                func(*Class) {},
+		q + "endpoint_wait: 6e-10":                                func(c *Class) { c.EndpointWait = 1 },
 		q + "request_queue_limit_per_worker: 0":                   func(c *Class) { c.Limits.Requests = ptr[int64](0) },
 		q + "raw_isl_token_queue_limit_per_worker: 5":             func(c *Class) { c.Limits.RawTokens = ptr[int64](5) },
 		q + "cached_token_queue_limit_per_worker: 6":              func(c *Class) { c.Limits.CachedTokens = ptr[int64](6) },
@@ -229,14 +228,36 @@ func TestParseRefuses(t *testing.T) {
 		"ratio 0":            {block("quantum: 1\n    prefill_busy_threshold: 1\n    busy_worker_ratio: 0.0"), []string{`line 9: policy_classes[0].busy_worker_ratio: "0.0": must be greater than 0 and at most 1`}},
 		"ratio above 1":      {block("quantum: 1\n    prefill_busy_threshold: 1\n    busy_worker_ratio: 16.0"), []string{`line 9: policy_classes[0].busy_worker_ratio: "16": must be greater than 0 and at most 1`}},
 		"ratio nan":          {block("quantum: 1\n    prefill_busy_threshold: 1\n    busy_worker_ratio: .NaN"), []string{`line 9: policy_classes[0].busy_worker_ratio: "NaN": must be greater than 0 and at most 1`}},
-		"ratio alone":        {block("quantum: 1\n    busy_worker_ratio: 0.5"), []string{`line 8: policy_classes[0].busy_worker_ratio: "0.5": needs prefill_busy_threshold or prefill_busy_threshold_frac`}},
+		"ratio alone":        {block("quantum: 1\n    busy_worker_ratio: 0.5"), []string{`line 8: policy_classes[0].busy_worker_ratio: "0.5": ` + ruleThreshold}},
 		"ratio beside a bad threshold": {block("quantum: 1\n    busy_worker_ratio: 0.5\n    prefill_busy_threshold: x"),
 			[]string{`line 9: policy_classes[0].prefill_busy_threshold: "x": must be a whole number, not a string`}},
 		"age 0":          {block("quantum: 1\n    max_queue_age: 0"), []string{`line 8: policy_classes[0].max_queue_age: "0": must be finite and greater than 0`}},
 		"age negative":   {block("quantum: 1\n    max_queue_age: -1"), []string{`line 8: policy_classes[0].max_queue_age: "-1": must be finite and greater than 0`}},
 		"age infinite":   {block("quantum: 1\n    max_queue_age: .inf"), []string{`line 8: policy_classes[0].max_queue_age: ".inf": must be finite and greater than 0`}},
 		"age nan":        {block("quantum: 1\n    max_queue_age: .nan"), []string{`line 8: policy_classes[0].max_queue_age: ".nan": must be finite and greater than 0`}},
+		"age too long":   {block("quantum: 1\n    max_queue_age: 9223372037"), []string{`line 8: policy_classes[0].max_queue_age: "9223372037": must be less than 2^63 nanoseconds`}},
 		"age duration":   {block("quantum: 1\n    max_queue_age: 5s"), []string{`line 8: policy_classes[0].max_queue_age: "5s": must be a number, not a string`}},
+		"guard 0":        {block("quantum: 1\n    prefill_busy_threshold: 1\n    guard_after: 0"), []string{`line 9: policy_classes[0].guard_after: "0": must be finite and greater than 0`}},
+		"guard negative": {block("quantum: 1\n    prefill_busy_threshold: 1\n    guard_after: -2"), []string{`line 9: policy_classes[0].guard_after: "-2": must be finite and greater than 0`}},
+		"guard too long": {block("quantum: 1\n    prefill_busy_threshold: 1\n    guard_after: 1e30"), []string{`line 9: policy_classes[0].guard_after: "1e30": must be less than 2^63 nanoseconds`}},
+		"guard alone":    {block("quantum: 1\n    guard_after: 5"), []string{`line 8: policy_classes[0].guard_after: "5s": needs prefill_busy_threshold or prefill_busy_threshold_frac`}},
+		"guard and caps": {block("quantum: 1\n    guard_after: 5\n    max_requests_per_rank: 1"), []string{`line 8: policy_classes[0].guard_after: "5s": needs prefill_busy_threshold or prefill_busy_threshold_frac`}},
+		"guard, ratio":   {block("quantum: 1\n    guard_after: 5\n    prefill_busy_threshold: 1\n    busy_worker_ratio: 1"), []string{`line 8: policy_classes[0].guard_after: "5s": must not stand beside busy_worker_ratio`}},
+		"guard beside a bad threshold": {block("quantum: 1\n    guard_after: 5\n    prefill_busy_threshold: x"),
+			[]string{`line 9: policy_classes[0].prefill_busy_threshold: "x": must be a whole number, not a string`}},
+		"endpoint wait negative": {block("quantum: 1\n    endpoint_wait: -1"), []string{`line 8: policy_classes[0].endpoint_wait: "-1": must be finite and not negative`}},
+		"endpoint wait infinite": {block("quantum: 1\n    endpoint_wait: .inf"), []string{`line 8: policy_classes[0].endpoint_wait: ".inf": must be finite and not negative`}},
+		"endpoint wait too long": {block("quantum: 1\n    endpoint_wait: 9223372036.9"), []string{`line 8: policy_classes[0].endpoint_wait: "9223372036.9": must be less than 2^63 nanoseconds`}},
+		"requests 0":             {block("quantum: 1\n    max_requests_per_rank: 0"), []string{`line 8: policy_classes[0].max_requests_per_rank: "0": must be at least 1`}},
+		"requests negative":      {block("quantum: 1\n    max_requests_per_rank: -3"), []string{`line 8: policy_classes[0].max_requests_per_rank: "-3": must be at least 1`}},
+		"requests fraction":      {block("quantum: 1\n    max_requests_per_rank: 1.5"), []string{`line 8: policy_classes[0].max_requests_per_rank: "1.5": must be a whole number`}},
+		"kv negative":            {block("quantum: 1\n    kv_busy_threshold_frac: -0.1"), []string{`line 8: policy_classes[0].kv_busy_threshold_frac: "-0.1": must be finite and not negative`}},
+		"kv infinite":            {block("quantum: 1\n    kv_busy_threshold_frac: .inf"), []string{`line 8: policy_classes[0].kv_busy_threshold_frac: "+Inf": must be finite and not negative`}},
+		"choose from":            {block("quantum: 1\n    prefill_busy_threshold: 1\n    choose_from: Idle"), []string{`line 9: policy_classes[0].choose_from: "Idle": must be eligible or idle`}},
+		"choose from a list":     {block("quantum: 1\n    prefill_busy_threshold: 1\n    choose_from: [idle]"), []string{`line 9: policy_classes[0].choose_from: must be eligible or idle`}},
+		"choose from alone":      {block("quantum: 1\n    choose_from: idle"), []string{`line 8: policy_classes[0].choose_from: "idle": ` + ruleThreshold}},
+		"choose from beside a bad cap": {block("quantum: 1\n    choose_from: idle\n    max_requests_per_rank: 0"),
+			[]string{`line 9: policy_classes[0].max_requests_per_rank: "0": must be at least 1`}},
 		"limit negative": {block("quantum: 1\n    request_queue_limit_per_worker: -1"), []string{`line 8: policy_classes[0].request_queue_limit_per_worker: "-1": must not be negative`}},
 		"first bucket":   {strings.Replace(ok, "min_tokens: 0", "min_tokens: 1", 1), []string{`line 2: uncached_isl_buckets[0].min_tokens: "1": must be 0 for the first bucket`}},
 		"minima": {strings.Replace(ok, "bucket: all}", "bucket: all}, {min_tokens: 0, bucket: b}", 1) + "  - {name: d, policy_family: f, cache_bucket: b, quantum: 1}\n",
@@ -247,24 +268,26 @@ func TestParseRefuses(t *testing.T) {
 			[]string{`line 5: policy_classes[0].policy_family: "f": the family has no class for bucket "b"`}},
 		"doubled cell": {ok + "  - {name: d, policy_family: f, cache_bucket: all, quantum: 1}\n",
 			[]string{`line 8: policy_classes[1].cache_bucket: "all": family "f" has policy_classes[0] for this bucket already`}},
-		"unknown bucket":     {strings.Replace(ok, "cache_bucket: all", "cache_bucket: b", 1), []string{`line 6: policy_classes[0].cache_bucket: "b": is not one of uncached_isl_buckets`}},
-		"family only":        {strings.Replace(ok, "cache_bucket: all\n    ", "", 1), []string{`line 4: policy_classes[0].cache_bucket: is required beside policy_family; an explicit class has neither`}},
-		"bucket only":        {strings.Replace(ok, "policy_family: f\n    c", "c", 1), []string{`line 4: policy_classes[0].policy_family: is required beside cache_bucket; an explicit class has neither`}},
-		"default family":     {strings.Replace(ok, "_family: f\nu", "_family: g\nu", 1), []string{`line 1: default_policy_family: "g": no class has this family`}},
-		"root in part":       {"default_policy_family: f\n", []string{`line 1: uncached_isl_buckets: is required`, `line 1: policy_classes: is required`}},
-		"models no mapping":  {"models: [m]\n", []string{`line 1: models: must be a mapping, not a list`}},
-		"model null":         {"models: {m: }\n", []string{`line 1: models["m"]: ` + ruleProfile}},
-		"model empty":        {"models: {m: {}}\n", []string{`line 1: models["m"]: ` + ruleProfile}},
-		"model list":         {"models:\n  m: []\n", []string{`line 2: models["m"]: must be a mapping, not a list`}},
-		"model without name": {"models: {'': {" + flow("quantum: 1") + "}}\n", []string{`line 1: models: the name of a model must not be empty`}},
-		"model in part":      {"models:\n  m: {default_policy_family: f}\n", []string{`line 2: models["m"].uncached_isl_buckets: is required`, `line 2: models["m"].policy_classes: is required`}},
-		"models in models":   {"models:\n  m:\n    {" + flow("quantum: 1") + ", models: {}}\n", []string{`line 3: models["m"].models: belongs at the top of the file, not inside a model`}},
-		"selection in model": {"models:\n  m:\n    {" + flow("quantum: 1") + ", worker_selection: {}}\n", []string{`line 3: models["m"].worker_selection: belongs at the top of the file, not inside a model`}},
-		"model's class":      {"models:\n  m:\n    {" + flow("quantum: 0") + "}\n", []string{`line 3: models["m"].policy_classes[0].quantum: "0": must be greater than 0`}},
-		"two documents":      {ok + "---\n" + ok, []string{`line 8: a policy file must be a single YAML document`}},
-		"empty second":       {ok + "---\n", []string{`line 8: a policy file must be a single YAML document`}},
-		"syntax":             {"a: b\nc: [\n", []string{`line 2: not valid YAML: did not find expected node content`}},
-		"unknown alias":      {"models: *m\n", []string{`not valid YAML: unknown anchor 'm' referenced`}},
+		"unknown bucket":      {strings.Replace(ok, "cache_bucket: all", "cache_bucket: b", 1), []string{`line 6: policy_classes[0].cache_bucket: "b": is not one of uncached_isl_buckets`}},
+		"family only":         {strings.Replace(ok, "cache_bucket: all\n    ", "", 1), []string{`line 4: policy_classes[0].cache_bucket: is required beside policy_family; an explicit class has neither`}},
+		"bucket only":         {strings.Replace(ok, "policy_family: f\n    c", "c", 1), []string{`line 4: policy_classes[0].policy_family: is required beside cache_bucket; an explicit class has neither`}},
+		"default family":      {strings.Replace(ok, "_family: f\nu", "_family: g\nu", 1), []string{`line 1: default_policy_family: "g": no class has this family`}},
+		"root in part":        {"default_policy_family: f\n", []string{`line 1: uncached_isl_buckets: is required`, `line 1: policy_classes: is required`}},
+		"models no mapping":   {"models: [m]\n", []string{`line 1: models: must be a mapping, not a list`}},
+		"model null":          {"models: {m: }\n", []string{`line 1: models["m"]: ` + ruleProfile}},
+		"model empty":         {"models: {m: {}}\n", []string{`line 1: models["m"]: ` + ruleProfile}},
+		"model list":          {"models:\n  m: []\n", []string{`line 2: models["m"]: must be a mapping, not a list`}},
+		"model without name":  {"models: {'': {" + flow("quantum: 1") + "}}\n", []string{`line 1: models: the name of a model must not be empty`}},
+		"model in part":       {"models:\n  m: {default_policy_family: f}\n", []string{`line 2: models["m"].uncached_isl_buckets: is required`, `line 2: models["m"].policy_classes: is required`}},
+		"models in models":    {"models:\n  m:\n    {" + flow("quantum: 1") + ", models: {}}\n", []string{`line 3: models["m"].models: belongs at the top of the file, not inside a model`}},
+		"selection in model":  {"models:\n  m:\n    {" + flow("quantum: 1") + ", worker_selection: {}}\n", []string{`line 3: models["m"].worker_selection: belongs at the top of the file, not inside a model`}},
+		"router in model":     {"models:\n  m:\n    {" + flow("quantum: 1") + ", router: {}}\n", []string{`line 3: models["m"].router: belongs at the top of the file, not inside a model`}},
+		"classifier in model": {"models:\n  m:\n    {" + flow("quantum: 1") + ", request_classifier: {}}\n", []string{`line 3: models["m"].request_classifier: belongs at the top of the file, not inside a model`}},
+		"model's class":       {"models:\n  m:\n    {" + flow("quantum: 0") + "}\n", []string{`line 3: models["m"].policy_classes[0].quantum: "0": must be greater than 0`}},
+		"two documents":       {ok + "---\n" + ok, []string{`line 8: a policy file must be a single YAML document`}},
+		"empty second":        {ok + "---\n", []string{`line 8: a policy file must be a single YAML document`}},
+		"syntax":              {"a: b\nc: [\n", []string{`line 2: not valid YAML: did not find expected node content`}},
+		"unknown alias":       {"models: *m\n", []string{`not valid YAML: unknown anchor 'm' referenced`}},
 		"merge key": {"models:\n  a: &a {" + flow("quantum: 1") + "}\n  b: {<<: *a}\n",
 			[]string{`line 3: models["b"].<<: merge keys are not supported`, `line 3: models["b"]: ` + ruleProfile}},
 		"complex key":     {"? [a]\n: 1\n", []string{`line 1: a key must be a string, not a list`}},

@@ -41,7 +41,8 @@ type Profile struct {
 	table []int
 	// fallback is the row of the default family.
 	fallback int
-	canQueue bool
+	// Whether any class can queue, guards, or waits for an endpoint.
+	canQueue, guards, waits bool
 }
 
 // target is an explicit class, or a row of the matrix.
@@ -98,6 +99,8 @@ func assemble(cfg Config, rows []family) *Profile {
 	for i := range p.classes {
 		c := &p.classes[i]
 		p.canQueue = p.canQueue || c.CanQueue()
+		p.guards = p.guards || c.Guards()
+		p.waits = p.waits || c.WaitsForEndpoint()
 		if c.Family == "" {
 			p.names[c.Name] = target{explicit: true, index: i}
 		}
@@ -120,8 +123,15 @@ func (p *Profile) Config() Config {
 	return Config{DefaultFamily: p.defaultFamily, Buckets: slices.Clone(p.buckets), Classes: p.Classes()}
 }
 
-// CanQueue reports whether requests of any class can ever have to wait.
+// CanQueue reports whether busy ranks can make requests of any class wait.
 func (p *Profile) CanQueue() bool { return p.canQueue }
+
+// Guards reports whether any class can come to guard ranks.
+func (p *Profile) Guards() bool { return p.guards }
+
+// WaitsForEndpoint reports whether requests of any class may wait while they have no
+// rank that they may use.
+func (p *Profile) WaitsForEndpoint() bool { return p.waits }
 
 // ByNameAlone reports whether a request's class depends on its name alone, as
 // there is one bucket.
