@@ -38,7 +38,8 @@ type Config struct {
 	// Temperature above 0 draws the rank from a softmax over the costs instead
 	// of taking the least. Finite, not negative, default 0.
 	Temperature float64
-	// TierWeights value a cached block per tier; nil means 1, 0.75 and 0.25.
+	// TierWeights value a cached block per tier; nil means 1, 0.75 and 0.25, but for
+	// what the router section of Policy says. They hold for the life of the scheduler.
 	TierWeights *selector.TierWeights
 	// Ties says who wins among equals: one at random (default) or the lowest.
 	Ties selector.Ties
@@ -130,8 +131,16 @@ func (c *Config) params() selector.Params {
 	if c.PrefillScale != nil {
 		p.PrefillScale = *c.PrefillScale
 	}
-	if c.TierWeights != nil {
+	switch f := c.Policy; {
+	case c.TierWeights != nil:
 		p.Tiers = *c.TierWeights
+	case f != nil:
+		if f.HostCacheHitWeight != nil {
+			p.Tiers.Host = *f.HostCacheHitWeight
+		}
+		if f.DiskCacheHitWeight != nil {
+			p.Tiers.Disk = *f.DiskCacheHitWeight
+		}
 	}
 	return p
 }

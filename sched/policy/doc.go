@@ -35,12 +35,25 @@
 //	models:
 //	  some/model: {…}                      # a whole profile, used for that model
 //
-// The other keys of a class are prefill_busy_threshold (tokens),
-// busy_worker_ratio (in (0,1]), max_queue_age (seconds; Dynamo has no such
-// key), raw_isl_token_queue_limit_per_worker and
-// cached_token_queue_limit_per_worker. A null value counts as absent. The
-// section worker_selection and the class keys stages and admission, which
-// steer other parts of Dynamo, are accepted and reported as [File.Warnings].
+// The other keys of a class that Dynamo has too are prefill_busy_threshold (tokens),
+// busy_worker_ratio (in (0,1]), raw_isl_token_queue_limit_per_worker and
+// cached_token_queue_limit_per_worker. These are of this library alone:
+//
+//	max_requests_per_rank: 8       # a rank with so many requests is busy; at least 1
+//	kv_busy_threshold_frac: 0.9    # so is one with more active blocks than 0.9 of its KV blocks
+//	choose_from: idle              # never choose a rank that is busy for the class; default: eligible
+//	guard_after: 5                 # seconds until the prefill threshold binds other classes
+//	endpoint_wait: 30              # seconds that a request waits while it has no rank
+//	max_queue_age: 60              # seconds until a request goes ahead of the class's order
+//
+// busy_worker_ratio and choose_from: idle need a threshold: of prefill tokens, requests
+// or blocks. guard_after needs one of prefill tokens, and no busy_worker_ratio. Seconds
+// are rounded to nanoseconds.
+//
+// A null value counts as absent. The sections worker_selection, router and
+// request_classifier, whatever is in them, and the class keys stages and admission, which
+// steer other parts of Dynamo, are accepted. [File.Warnings] says what of them is not
+// taken over, and what to set instead; a file may have these sections and no profile.
 // Everything else that is unknown, repeated or out of range is refused, and
 // all faults are reported at once as [ConfigErrors].
 package policy
