@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+	"github.com/seed-3c5df8a4/turnstile/sched/internal/journal"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/queue"
 	"github.com/seed-3c5df8a4/turnstile/shards"
@@ -37,7 +38,7 @@ type attempt struct {
 	turn  bool // made by the holder of the turn
 
 	expected time.Duration
-	told     *entry // the place of the decision in the journal, outside the turn
+	told     *journal.Slot[Decision] // the place of the decision in the journal, outside the turn
 }
 
 // attempt makes one attempt and, if it succeeds, says in the job where. REQUIRES:
@@ -55,13 +56,13 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, error) {
 	if a.onlyReads() {
 		p := placementOf(a.look.Placed(choice.Candidate))
 		// Reserved before the look at who waits, so that they are told later.
-		told := s.journal.reserve(Decision{Kind: DecisionAdmitted, Request: a.job.id, Query: true, Placement: p})
+		told := s.journal.Reserve(Decision{Kind: DecisionAdmitted, Request: a.job.id, Query: true, Placement: p})
 		// If the witness has not moved it was one when nobody was found to wait.
 		if !s.undisturbed(a) || gated && !a.look.StillIdle() {
-			told.drop()
+			told.Drop()
 			return lostRace, nil
 		}
-		told.keep()
+		told.Keep()
 		a.job.placement = p
 		return decided, nil
 	}
@@ -88,7 +89,7 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, error) {
 	}
 	shards.UnlockBoth(chosen.Shard, witness.Shard)
 	if !holds {
-		a.told.drop()
+		a.told.Drop()
 		return lostRace, nil
 	}
 	return decided, nil
@@ -110,7 +111,7 @@ func (s *Scheduler) attemptLocked(a *attempt) (outcome, error) {
 	l.LockEligible()
 	defer l.UnlockEligible()
 	s.reserve(a)
-	defer func() { a.told.drop() }() // unless it is kept
+	defer func() { a.told.Drop() }() // unless it is kept
 	if !s.undisturbed(a) || a.turn && l.HintedLocked() {
 		return lostRace, nil
 	}
@@ -139,7 +140,7 @@ func (s *Scheduler) attemptLocked(a *attempt) (outcome, error) {
 // this booking or in another world, is told later. REQUIRES: the ranks' locks.
 func (s *Scheduler) reserve(a *attempt) {
 	if !a.turn {
-		a.told = s.journal.reserve(Decision{Kind: DecisionAdmitted, Request: a.job.id, Query: a.job.query})
+		a.told = s.journal.Reserve(Decision{Kind: DecisionAdmitted, Request: a.job.id, Query: a.job.query})
 	}
 }
 
@@ -159,7 +160,7 @@ func (s *Scheduler) takeLocked(a *attempt, choice pool.Choice, shard *shards.Sha
 	if !a.job.query {
 		s.bookLocked(a, choice, shard)
 	}
-	a.told.keepAt(&a.job.placement)
+	a.told.KeepWith(func(d *Decision) { d.Placement = a.job.placement })
 }
 
 // undisturbed reports whether the world stands and nobody else's turn has come.

@@ -41,7 +41,7 @@ func (s *Scheduler) Shutdown(ctx context.Context) error {
 	err := s.await(ctx, func() bool { return s.waiting.Load() == 0 })
 	err = errors.Join(err, s.Close())
 	if err == nil {
-		err = s.await(ctx, s.outbox.quiet)
+		err = s.await(ctx, s.outbox.Quiet)
 	}
 	return err
 }
@@ -63,7 +63,7 @@ func (s *Scheduler) Close() error {
 func (s *Scheduler) Settle(ctx context.Context) error {
 	return s.await(ctx, func() bool {
 		s.deliver()
-		return s.turn.Idle() && s.arrivals.Empty() && s.leavers.Empty() && s.journal.quiet() && s.outbox.quiet()
+		return s.turn.Idle() && s.arrivals.Empty() && s.leavers.Empty() && s.journal.Quiet() && s.outbox.Quiet()
 	})
 }
 

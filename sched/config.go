@@ -151,7 +151,7 @@ type Option func(*options)
 type options struct {
 	clock      clock.Clock
 	onDecision func(Decision)
-	observers  []Observer
+	observers  []func(Event)
 	logger     *slog.Logger
 	refresher  OverlapRefresher
 	estimator  PrefillEstimator

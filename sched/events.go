@@ -14,7 +14,7 @@ import "errors"
 
 // begin begins a life, if somebody observes.
 func (s *Scheduler) begin() *life {
-	if !s.outbox.observes() {
+	if !s.outbox.Observes() {
 		return nil
 	}
 	return &life{arrival: s.now()}
@@ -33,7 +33,7 @@ func (s *Scheduler) tellQueued(j *job) {
 // tellRejected tells of a request that was refused at an instant. rec is nil if
 // it was refused at the door.
 func (s *Scheduler) tellRejected(rec *record, id, class string, query bool, err error, now int64) {
-	if !s.outbox.observes() {
+	if !s.outbox.Observes() {
 		return
 	}
 	arrival := now
@@ -104,14 +104,14 @@ func (s *Scheduler) eventOf(rec *record, kind EventKind, p Placement, now int64)
 	}
 }
 
-func (s *Scheduler) tell(e *Event) { s.outbox.tell(e) }
+func (s *Scheduler) tell(e *Event) { s.outbox.Send(e) }
 
 // reject notes a rejection that its caller makes itself. rec is nil if it did not
 // get that far.
 func (s *Scheduler) reject(rec *record, id, class string, query bool, err error) {
 	s.countRejection(class, err)
-	s.journal.add(Decision{Kind: DecisionRejected, Request: id, Query: query, Err: err})
-	if s.outbox.observes() {
+	s.journal.Add(Decision{Kind: DecisionRejected, Request: id, Query: query, Err: err})
+	if s.outbox.Observes() {
 		s.tellRejected(rec, id, class, query, err, s.now())
 	}
 }

@@ -102,7 +102,7 @@ func (e *expiry) sweep(s *Scheduler, w *pool.World, now int64) {
 		}
 		if expired, until := s.expire(rec, c.attempt, now-ttl); expired {
 			s.counters.expired.Inc()
-			s.journal.add(Decision{Kind: DecisionExpired, Request: c.id, Placement: Placement{Attempt: c.attempt}})
+			s.journal.Add(Decision{Kind: DecisionExpired, Request: c.id, Placement: Placement{Attempt: c.attempt}})
 		} else {
 			next = min(next, until)
 		}

@@ -3,10 +3,10 @@ package sched
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/seed-3c5df8a4/turnstile/sched/internal/text"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 )
 
@@ -55,7 +55,7 @@ func (l *LineExplanation) write(b *strings.Builder, outcome Outcome) {
 }
 
 func (e *Explanation) writeClasses(b *strings.Builder) {
-	t := table{{"", "class", "order", "quantum", "deficit", "waiting", "tokens", "cached", "oldest", "limits"}}
+	t := text.Table{{"", "class", "order", "quantum", "deficit", "waiting", "tokens", "cached", "oldest", "limits"}}
 	for i := range e.Classes {
 		c := &e.Classes[i]
 		if len(e.Classes) == 1 && !c.CanQueue {
@@ -70,12 +70,12 @@ func (e *Explanation) writeClasses(b *strings.Builder) {
 			oldest = c.Oldest.Round(time.Millisecond).String()
 		}
 		t = append(t, []string{
-			mark, c.Name, c.Order, number(c.Quantum), number(c.Deficit), number(c.Pending), number(c.Tokens),
-			number(c.Cached), oldest, c.limitsInWords(),
+			mark, c.Name, c.Order, text.Number(c.Quantum), text.Number(c.Deficit), text.Number(c.Pending), text.Number(c.Tokens),
+			text.Number(c.Cached), oldest, c.limitsInWords(),
 		})
 	}
 	b.WriteByte('\n')
-	t.write(b, "class", "order", "limits")
+	t.Write(b, "class", "order", "limits")
 }
 
 func (c *ClassLine) limitsInWords() string {
@@ -105,11 +105,11 @@ func (e *Explanation) writeRanks(b *strings.Builder) {
 	case scored:
 		head = append(head, "score")
 	}
-	t := table{append(head, "chance", "state")}
+	t := text.Table{append(head, "chance", "state")}
 	for _, x := range shown {
 		row := []string{
-			"", x.Rank.String(), number(x.PrefillTokens), number(x.Blocks), number(x.Requests),
-			number(x.CachedTokens), x.busyFor(e.Line.Class),
+			"", x.Rank.String(), text.Number(x.PrefillTokens), text.Number(x.Blocks), text.Number(x.Requests),
+			text.Number(x.CachedTokens), x.busyFor(e.Line.Class),
 		}
 		if x.Chosen {
 			row[0] = ">"
@@ -120,14 +120,14 @@ func (e *Explanation) writeRanks(b *strings.Builder) {
 		case kv:
 			row = append(row, "", "", "", "", "", "", "")
 		case scored && x.Score != nil:
-			row = append(row, decimal(*x.Score))
+			row = append(row, text.Decimal(*x.Score))
 		case scored:
 			row = append(row, "")
 		}
 		t = append(t, append(row, x.chance(), x.state()))
 	}
 	b.WriteByte('\n')
-	t.write(b, "rank", "state")
+	t.Write(b, "rank", "state")
 	if left > 0 {
 		fmt.Fprintf(b, "  and %d more\n", left)
 	}
@@ -191,13 +191,13 @@ func (x *RankExplanation) busyFor(class string) string {
 func (b *ClassBusy) bounds() string {
 	var bounds []string
 	if b.Above != NoThreshold {
-		bounds = append(bounds, number(b.Above))
+		bounds = append(bounds, text.Number(b.Above))
 	}
 	if b.MaxRequests > 0 {
 		bounds = append(bounds, fmt.Sprintf("%d requests", b.MaxRequests-1))
 	}
 	if b.BlocksAbove != nil {
-		bounds = append(bounds, number(*b.BlocksAbove)+" blocks")
+		bounds = append(bounds, text.Number(*b.BlocksAbove)+" blocks")
 	}
 	if bounds == nil {
 		return "-"
@@ -210,7 +210,7 @@ func (x *RankExplanation) chance() string {
 	case x.ChanceKnown && x.Chance == 0:
 		return "-"
 	case x.ChanceKnown:
-		return decimal(100*x.Chance) + "%"
+		return text.Decimal(100*x.Chance) + "%"
 	case x.Chosen:
 		return "chosen"
 	default:
@@ -243,74 +243,27 @@ func (x *RankExplanation) state() string {
 func partsInWords(p *selector.CostParts) []string {
 	credit, taints := "", ""
 	if sum := p.Device + p.Host + p.Disk; sum != 0 {
-		credit = decimal(sum)
+		credit = text.Decimal(sum)
 		var of []string
 		for _, tier := range []struct {
 			name   string
 			credit float64
 		}{{"device", p.Device}, {"host", p.Host}, {"disk", p.Disk}} {
 			if tier.credit != 0 && tier.credit != sum {
-				of = append(of, tier.name+" "+decimal(tier.credit))
+				of = append(of, tier.name+" "+text.Decimal(tier.credit))
 			}
 		}
 		if len(of) > 0 {
 			credit += " (" + strings.Join(of, ", ") + ")"
 		}
 		if p.Decay != 1 {
-			credit += " decayed ×" + decimal(p.Decay)
+			credit += " decayed ×" + text.Decimal(p.Decay)
 		}
 	}
 	if p.TaintFactor != 1 {
-		taints = "×" + decimal(p.TaintFactor)
+		taints = "×" + text.Decimal(p.TaintFactor)
 	}
 	return []string{
-		decimal(p.Raw), credit, decimal(p.Prefill), decimal(p.Decode), decimal(p.Requests), taints, decimal(p.Total),
-	}
-}
-
-func number(n int64) string { return strconv.FormatInt(n, 10) }
-
-// decimal prints a number with at most two digits after the point, or three
-// significant ones if it is small.
-func decimal(x float64) string {
-	if x != 0 && x > -1 && x < 1 {
-		return strconv.FormatFloat(x, 'g', 3, 64)
-	}
-	text := strconv.FormatFloat(x, 'f', 2, 64)
-	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
-}
-
-// table is rows of cells, the first with the names of the columns.
-type table [][]string
-
-// write prints the table with its columns aligned: those named in left to the
-// left, the others, which hold numbers, to the right. Columns without anything are
-// left out.
-func (t table) write(b *strings.Builder, left ...string) {
-	widths := make([]int, len(t[0]))
-	used := make([]bool, len(t[0]))
-	for i, row := range t {
-		for c, cell := range row {
-			widths[c] = max(widths[c], len([]rune(cell)))
-			used[c] = used[c] || i > 0 && cell != "" || c == 0
-		}
-	}
-	for _, row := range t {
-		var line strings.Builder
-		for c, cell := range row {
-			if !used[c] {
-				continue
-			}
-			pad := strings.Repeat(" ", widths[c]-len([]rune(cell)))
-			if c > 0 {
-				line.WriteString("  ")
-			}
-			if slices.Contains(left, t[0][c]) {
-				line.WriteString(cell + pad)
-			} else {
-				line.WriteString(pad + cell)
-			}
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		text.Decimal(p.Raw), credit, text.Decimal(p.Prefill), text.Decimal(p.Decode), text.Decimal(p.Requests), taints, text.Decimal(p.Total),
 	}
 }

@@ -40,7 +40,7 @@ func (l *line) Prepare(class int, j *job) queue.Verdict {
 	if j.state.Load() != jobWaiting {
 		return queue.Settled
 	}
-	began := s.sampler.begin(s)
+	began := s.sampler.Begin()
 	rules := l.world.Profile.Class(class)
 	j.served = rules.Name
 	_, never := rules.NeverQueues()
@@ -60,7 +60,7 @@ func (l *line) Prepare(class int, j *job) queue.Verdict {
 		return queue.LostRace
 	}
 	l.races = 0
-	s.sampler.end(s, began)
+	s.sampler.End(began)
 	j.err = err
 	return queue.Settled
 }
@@ -80,19 +80,19 @@ func (l *line) Settle(j *job) {
 	}
 	waited := j.queuedFor
 	decision := Decision{Kind: DecisionAdmitted, Request: j.id, Query: query, Placement: placement}
-	told := s.journal.reserve(decision)
+	told := s.journal.Reserve(decision)
 	if !query {
 		// Now, because the owner may take its time.
 		s.expiry.booked(s)
 	}
 	if class, ok := s.settle(j, jobGranted); ok {
 		if class != nil {
-			class.waits.record(waited)
+			class.waits.Record(waited)
 		}
-		told.keep()
+		told.Keep()
 		return
 	}
-	told.drop()
+	told.Drop()
 	if !query && placement.Attempt != 0 {
 		s.undo(rec)
 		l.undone = true
@@ -104,12 +104,12 @@ func (l *line) refuse(j *job, err error) {
 	s := l.s
 	j.err, j.decided = err, l.now
 	class := j.served // after the job is settled, it is its owner's
-	told := s.journal.reserve(Decision{Kind: DecisionRejected, Request: j.id, Query: j.query, Err: err})
+	told := s.journal.Reserve(Decision{Kind: DecisionRejected, Request: j.id, Query: j.query, Err: err})
 	if _, ok := s.settle(j, jobRejected); ok {
 		s.countRejection(class, err)
-		told.keep()
+		told.Keep()
 	} else {
-		told.drop()
+		told.Drop()
 	}
 }
 
@@ -133,11 +133,11 @@ func (l *line) Refuse(class int, j *job, why queue.Refusal, usage queue.Usage, l
 // Stays implements queue.Host.
 func (l *line) Stays(class int, j *job) {
 	// If its owner leaves meanwhile, that is told after this, or this is not told.
-	told := l.s.journal.reserve(Decision{Kind: DecisionQueued, Request: j.id, Query: j.query})
+	told := l.s.journal.Reserve(Decision{Kind: DecisionQueued, Request: j.id, Query: j.query})
 	j.served, j.queuedAt, j.queued = l.world.Profile.Class(class).Name, l.now, true
 	if l.s.ledger.count(l.s, j, class) {
-		told.keep()
+		told.Keep()
 	} else {
-		told.drop()
+		told.Drop()
 	}
 }

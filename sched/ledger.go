@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"sync"
 
+	"github.com/seed-3c5df8a4/turnstile/sched/internal/measure"
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 	"github.com/seed-3c5df8a4/turnstile/sched/queue"
 )
@@ -19,7 +20,7 @@ type ledger struct {
 		classes []*classCount
 		// waits holds, by the name of the class, how long its requests stood in
 		// line; it outlives the profile.
-		waits map[string]*histogram
+		waits map[string]*measure.Histogram
 	}
 }
 
@@ -30,7 +31,7 @@ type classCount struct {
 	raw, cached total
 	deficit     int64
 	// waits is written by the holder of the turn; nil until somebody has waited.
-	waits *histogram
+	waits *measure.Histogram
 	roll  roll // who is counted here
 }
 
@@ -72,13 +73,13 @@ func (l *ledger) resetLocked(p *policy.Profile) {
 }
 
 // waitsLocked returns the histogram of a class.
-func (l *ledger) waitsLocked(name string) *histogram {
+func (l *ledger) waitsLocked(name string) *measure.Histogram {
 	h := l.mu.waits[name]
 	if h == nil {
 		if l.mu.waits == nil {
-			l.mu.waits = make(map[string]*histogram)
+			l.mu.waits = make(map[string]*measure.Histogram)
 		}
-		h = waitBuckets.histogram()
+		h = waitBuckets.Histogram()
 		l.mu.waits[name] = h
 	}
 	return h
@@ -181,7 +182,7 @@ func (l *ledger) stats(p *policy.Profile) []ClassStats {
 	classes := make([]ClassStats, p.Len())
 	for i := range classes {
 		classes[i].Name = p.Class(i).Name
-		classes[i].Waits = waitBuckets.snapshot(l.mu.waits[classes[i].Name])
+		classes[i].Waits = Histogram(waitBuckets.Read(l.mu.waits[classes[i].Name]))
 		if l.mu.profile == p {
 			c := l.mu.classes[i]
 			u := c.usage()

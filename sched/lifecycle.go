@@ -44,7 +44,7 @@ func (s *Scheduler) prefillDone(rec *record, attempt uint64) error {
 	if !changed {
 		return ErrUnchanged
 	}
-	s.outbox.deliver()
+	s.outbox.Flush()
 	s.freed()
 	return nil
 }
@@ -125,7 +125,7 @@ func (s *Scheduler) transfer(rec *record, attempt uint64, to RankID) (Placement,
 			s.tellStep(rec, EventTransferred, p)
 		}
 		shards.UnlockBoth(from, dest.Shard)
-		s.outbox.deliver()
+		s.outbox.Flush()
 		s.freed()
 		return p, nil
 	}
@@ -161,7 +161,7 @@ func (s *Scheduler) end(rec *record, attempt uint64, how EventKind) error {
 	shard.ReleaseLocked(&rec.Booking)
 	shard.Unlock()
 	s.ended(rec, how)
-	s.outbox.deliver()
+	s.outbox.Flush()
 	s.freed()
 	return nil
 }

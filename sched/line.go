@@ -7,6 +7,7 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/internal/invariants"
 	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
 	"github.com/seed-3c5df8a4/turnstile/sched/clock"
+	"github.com/seed-3c5df8a4/turnstile/sched/internal/measure"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/queue"
 	"github.com/seed-3c5df8a4/turnstile/shards"
@@ -40,10 +41,10 @@ type line struct {
 	now   int64             // as of the last refresh, ns
 	seq   uint64            // arrival order
 
-	arrivals, leavers []*job     // detached and not yet dealt with
-	gates, looks      *pool.Look // made with the queue
-	races             int        // lost in a row
-	sizes             *histogram // of epochs; made with the queue
+	arrivals, leavers []*job             // detached and not yet dealt with
+	gates, looks      *pool.Look         // made with the queue
+	races             int                // lost in a row
+	sizes             *measure.Histogram // of epochs; made with the queue
 	// undone: a booking was taken back, which left a hint.
 	undone bool
 
@@ -69,7 +70,7 @@ func (l *line) Run() (more bool) {
 		l.undone, l.queue.Unfinished = false, false
 		budget := epochSteps
 		more = l.work(&budget) || l.undone || l.queue.Unfinished
-		l.sizes.record(int64(epochSteps - budget))
+		l.sizes.Record(int64(epochSteps - budget))
 		if invariants.Enabled && l.queue.Len() <= checkedLength {
 			if err := l.queue.Check(); err != nil {
 				invariants.Violated("%v", err)
@@ -228,7 +229,7 @@ func (l *line) build() {
 	l.gates, l.looks = &pool.Look{Rand: l.s.rand}, &pool.Look{Rand: l.s.rand}
 	l.queue = queue.NewLine(pool.ClassSpecs(l.world.Profile), queue.Host[*job](l))
 	l.s.ledger.reset(l.world.Profile)
-	l.sizes = epochBuckets.histogram()
+	l.sizes = epochBuckets.Histogram()
 	l.s.counters.epochSizes.Store(l.sizes)
 }
 

@@ -16,10 +16,15 @@ func (s *Scheduler) hookPanicked(h hook, panicked any) {
 	n := s.counters.panics[h].Inc()
 	// A log handler that panics would only be asked to log that.
 	if h != hookLogger && thinned(n) {
-		s.outbox.log(slog.LevelError, "turnstile: hook panicked", slog.String("hook", h.String()),
+		s.outbox.Log(slog.LevelError, "turnstile: hook panicked", slog.String("hook", h.String()),
 			slog.String("panic", fmt.Sprint(panicked)), slog.Int64("count", n))
-		s.outbox.deliver()
+		s.outbox.Flush()
 	}
+}
+
+// panicIn returns what counts the panics of a hook.
+func (s *Scheduler) panicIn(h hook) func(panicked any) {
+	return func(panicked any) { s.hookPanicked(h, panicked) }
 }
 
 // thinned reports whether the nth occurrence is worth a line.
@@ -27,27 +32,27 @@ func thinned(n int64) bool { return n&(n-1) == 0 }
 
 func (s *Scheduler) logSelectorFailed(n int64, err error) {
 	if s.outbox != nil && thinned(n) {
-		s.outbox.log(slog.LevelError, "turnstile: selector failed",
+		s.outbox.Log(slog.LevelError, "turnstile: selector failed",
 			slog.String("error", err.Error()), slog.Int64("count", n))
 	}
 }
 
 func (s *Scheduler) logHintsOverflowed(n int64) {
 	if s.outbox != nil && thinned(n) {
-		s.outbox.log(slog.LevelWarn, "turnstile: capacity hints overflowed, all who wait are tested again",
+		s.outbox.Log(slog.LevelWarn, "turnstile: capacity hints overflowed, all who wait are tested again",
 			slog.Int64("count", n))
 	}
 }
 
 // logEnded is told of bookings that ended without their owner.
 func (s *Scheduler) logEnded(kind EventKind, id string, p Placement) {
-	s.outbox.log(slog.LevelWarn, "turnstile: booking "+kind.String(), slog.String("request", id),
+	s.outbox.Log(slog.LevelWarn, "turnstile: booking "+kind.String(), slog.String("request", id),
 		slog.String("rank", p.Rank.String()), slog.Uint64("attempt", p.Attempt))
 }
 
 func (s *Scheduler) logDropped(rank RankID, bookings int) {
 	if bookings > 0 {
-		s.outbox.log(slog.LevelWarn, "turnstile: rank removed with live bookings",
+		s.outbox.Log(slog.LevelWarn, "turnstile: rank removed with live bookings",
 			slog.String("rank", rank.String()), slog.Int("bookings", bookings))
 	}
 }
@@ -58,9 +63,9 @@ func (s *Scheduler) logNoProfile(c *Config) {
 		return
 	}
 	if _, found := c.Policy.Find(c.Model); !found {
-		s.outbox.log(slog.LevelWarn, "turnstile: the policy has no profile for the model, nor one at its top: nobody waits",
+		s.outbox.Log(slog.LevelWarn, "turnstile: the policy has no profile for the model, nor one at its top: nobody waits",
 			slog.String("model", c.Model))
-		s.outbox.deliver()
+		s.outbox.Flush()
 	}
 }
 
@@ -70,7 +75,7 @@ func (s *Scheduler) logProfile(before, after *policy.Profile) {
 	}
 	old, now := classNames(before), classNames(after)
 	gone := slices.DeleteFunc(old, func(name string) bool { return slices.Contains(now, name) })
-	s.outbox.log(slog.LevelInfo, "turnstile: policy profile replaced", slog.Any("classes", now),
+	s.outbox.Log(slog.LevelInfo, "turnstile: policy profile replaced", slog.Any("classes", now),
 		slog.Any("gone", gone), slog.Int64("waiting", s.waiting.Load()))
 }
 

@@ -8,6 +8,9 @@ import (
 	"github.com/puzpuzpuz/xsync/v3"
 
 	"github.com/seed-3c5df8a4/turnstile/sched/clock"
+	"github.com/seed-3c5df8a4/turnstile/sched/internal/journal"
+	"github.com/seed-3c5df8a4/turnstile/sched/internal/measure"
+	"github.com/seed-3c5df8a4/turnstile/sched/internal/outbox"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 	"github.com/seed-3c5df8a4/turnstile/shards"
@@ -40,11 +43,14 @@ func New(config Config, opts ...Option) (*Scheduler, error) {
 		ids: ids{seed: maphash.MakeSeed()}, closed: make(chan struct{}),
 	}
 	if o.onDecision != nil {
-		s.journal = &journal{hook: o.onDecision, failed: s.hookPanicked}
+		s.journal = journal.New(o.onDecision, s.panicIn(hookDecision))
 	}
-	s.outbox = newOutbox(&o, config.EventBuffer, s.hookPanicked)
+	s.outbox = outbox.New(outbox.Config[Event]{
+		Observers: o.observers, Logger: o.logger, Room: config.EventBuffer,
+		ObserverFailed: s.panicIn(hookObserver), LoggerFailed: s.panicIn(hookLogger),
+	})
 	if config.SampleSelection > 0 {
-		s.sampler = &sampler{every: uint64(config.SampleSelection), times: selectionBuckets.histogram()}
+		s.sampler = measure.NewSampler(config.SampleSelection, s.now, selectionBuckets)
 	}
 	s.env = &shards.Env{Now: s.now}
 	close(s.closed)

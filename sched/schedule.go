@@ -101,12 +101,12 @@ func (s *Scheduler) run(
 		return nil, err
 	}
 	rec := j.record
-	began := s.sampler.begin(s)
+	began := s.sampler.Begin()
 	outcome, err := s.fast(j)
 	if outcome == mustStand {
 		return s.stand(ctx, j, placement)
 	}
-	s.sampler.end(s, began)
+	s.sampler.End(began)
 	if err != nil {
 		s.ids.unclaim(rec)
 		s.reject(rec, r.ID, j.served, query, err)

@@ -9,6 +9,9 @@ import (
 	uberatomic "go.uber.org/atomic"
 
 	"github.com/seed-3c5df8a4/turnstile/sched/clock"
+	"github.com/seed-3c5df8a4/turnstile/sched/internal/journal"
+	"github.com/seed-3c5df8a4/turnstile/sched/internal/measure"
+	"github.com/seed-3c5df8a4/turnstile/sched/internal/outbox"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 	"github.com/seed-3c5df8a4/turnstile/sched/sequencer"
@@ -27,9 +30,9 @@ type Scheduler struct {
 	rand      selector.Rand
 	estimator PrefillEstimator
 	refresher OverlapRefresher
-	journal   *journal // nil without a decision hook
-	outbox    *outbox  // nil without observers and logger
-	sampler   *sampler // nil unless selections are timed
+	journal   *journal.Journal[Decision] // nil without a decision hook
+	outbox    *outbox.Outbox[Event]      // nil without observers and logger
+	sampler   *measure.Sampler           // nil unless selections are timed
 
 	env *shards.Env
 	ids ids
@@ -71,8 +74,8 @@ type counters struct {
 	selectorFailed           uberatomic.Int64
 	expired, leaked, dropped uberatomic.Int64
 	epochs, retries          uberatomic.Int64
-	epochSizes               atomic.Pointer[histogram] // nil until somebody stood in line
-	panics                   [hooks]uberatomic.Int64   // recovered, by place in hook
+	epochSizes               atomic.Pointer[measure.Histogram] // nil until somebody stood in line
+	panics                   [hooks]uberatomic.Int64           // recovered, by place in hook
 }
 
 // now returns the time in nanoseconds since the scheduler was made.

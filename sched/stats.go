@@ -140,14 +140,12 @@ func (s *Scheduler) Stats() Stats {
 		Queries: s.counters.queries.Value(), Rejected: make(map[string]int64),
 		Expired: s.counters.expired.Load(), Leaked: s.counters.leaked.Load(), Dropped: s.counters.dropped.Load(),
 		Epochs: s.counters.epochs.Load(), Retries: s.counters.retries.Load(),
-		EpochSizes: epochBuckets.snapshot(s.counters.epochSizes.Load()),
+		EpochSizes: Histogram(epochBuckets.Read(s.counters.epochSizes.Load())),
 	}
 	if s.sampler != nil {
-		stats.SelectionTimes = selectionBuckets.snapshot(s.sampler.times)
+		stats.SelectionTimes = Histogram(selectionBuckets.Read(s.sampler.Times))
 	}
-	if s.outbox != nil {
-		stats.EventsDropped = s.outbox.dropped.Load()
-	}
+	stats.EventsDropped = s.outbox.Dropped()
 	for i := range s.counters.panics {
 		stats.HookPanics += s.counters.panics[i].Load()
 	}

@@ -22,6 +22,6 @@ func (s *Scheduler) freed() {
 
 // deliver has told what was decided. REQUIRES: no locks.
 func (s *Scheduler) deliver() {
-	s.journal.deliver()
-	s.outbox.deliver()
+	s.journal.Flush()
+	s.outbox.Flush()
 }

@@ -23,6 +23,8 @@ func floorOf(dir string) int {
 	switch {
 	case dir == "lifecycle", dir == "capacity", dir == "sched/clock", strings.HasPrefix(dir, "internal/"):
 		return 0
+	case dir == "sched/internal/journal", dir == "sched/internal/text":
+		return 0
 	case dir == "shards":
 		return 1
 	case dir == "sched/status":

@@ -1,7 +1,7 @@
 package mutate
 
 const (
-	outboxFile = "sched/outbox.go"
+	outboxFile = "sched/internal/outbox/outbox.go"
 	eventsFile = "sched/events.go"
 )
 
@@ -12,21 +12,21 @@ func outboxTable() []Mutation {
 			Name:      "end without looking at the outbox again",
 			Breaks:    "an event pushed just then is told by nobody",
 			Invariant: "6",
-			Edits:     edit(outboxFile, "		if o.notes.Empty() || !o.running.CompareAndSwap(false, true) {\n			finished = true\n			return\n		}\n", "		finished = true\n		return\n"),
+			Edits:     edit(outboxFile, "		if o.items.Empty() || !o.running.CompareAndSwap(false, true) {\n			finished = true\n			return\n		}\n", "		finished = true\n		return\n"),
 			Test:      hammered("TestNoEventIsForgotten"),
 		},
 		{
 			Name:      "make room for every event",
 			Breaks:    "an observer that is stuck fills the memory",
 			Invariant: "bounded",
-			Edits:     edit(outboxFile, "	if o.pending.Add(1) > room {\n", "	if o.pending.Add(1) > room && room < 0 {\n"),
+			Edits:     edit(outboxFile, "	if o.pending.Add(1) > int64(room) {\n", "	if o.pending.Add(1) > int64(room) && room < 0 {\n"),
 			Test:      schedTest("TestStuckObserverHoldsUpNobody"),
 		},
 		{
 			Name:      "let an observer's panic through",
 			Breaks:    "it ends the program",
 			Invariant: "observers break nothing",
-			Edits:     edit(outboxFile, "	defer o.recovered(hookObserver)\n", ""),
+			Edits:     edit(outboxFile, "	defer recovered(o.config.ObserverFailed)\n", ""),
 			Test:      schedTest("TestObserverThatBreaks"),
 		},
 		{

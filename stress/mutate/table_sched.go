@@ -172,14 +172,14 @@ func lifecycleTable() []Mutation {
 			Name:      "move a booking without a hint to who waits",
 			Breaks:    "what a transfer frees is noticed by nobody",
 			Invariant: "6",
-			Edits:     edit(lifecycleFile, "		s.outbox.deliver()\n		s.freed()\n		return p, nil\n", "		s.outbox.deliver()\n		return p, nil\n"),
+			Edits:     edit(lifecycleFile, "		s.outbox.Flush()\n		s.freed()\n		return p, nil\n", "		s.outbox.Flush()\n		return p, nil\n"),
 			Test:      scriptTest("transfer_wakes.txt"),
 		},
 		{
 			Name:      "do not enter the turn after prefill is done",
 			Breaks:    "what it frees is noticed by nobody",
 			Invariant: "6",
-			Edits:     edit(lifecycleFile, "	if !changed {\n		return ErrUnchanged\n	}\n	s.outbox.deliver()\n	s.freed()\n", "	if !changed {\n		return ErrUnchanged\n	}\n	s.outbox.deliver()\n"),
+			Edits:     edit(lifecycleFile, "	if !changed {\n		return ErrUnchanged\n	}\n	s.outbox.Flush()\n	s.freed()\n", "	if !changed {\n		return ErrUnchanged\n	}\n	s.outbox.Flush()\n"),
 			Test:      schedTest("TestPrefillDoneServesWhoWaits"),
 		},
 		{
@@ -285,15 +285,15 @@ func doorTable() []Mutation {
 			Name:      "tell of a grant that was undone",
 			Breaks:    "the journal has an admission that never was",
 			Invariant: "8",
-			Edits:     edit(hostFile, "	told.drop()\n	if !query && placement", "	told.keep()\n	if !query && placement"),
+			Edits:     edit(hostFile, "	told.Drop()\n	if !query && placement", "	told.Keep()\n	if !query && placement"),
 			Test:      schedTest("TestGrantWhoseOwnerLeavesIsUndone"),
 		},
 		{
 			Name:      "tell decisions as they come",
 			Breaks:    "a decision is told before one that was made earlier",
 			Invariant: "decision order",
-			Edits:     edit("sched/journal.go", "	for len(j.mu.pending) > 0 && j.mu.pending[0].state != entryOpen {\n", "	for len(j.mu.pending) > 0 {\n"),
-			Test:      schedTest("TestDecisionsAreToldInOrder"),
+			Edits:     edit("sched/internal/journal/journal.go", "	for len(j.mu.pending) > 0 && j.mu.pending[0].state != open {\n", "	for len(j.mu.pending) > 0 {\n"),
+			Test:      Test{Package: "sched/internal/journal", Name: "TestDecisionsComeInOrder"},
 		},
 	}
 }
