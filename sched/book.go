@@ -6,6 +6,7 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 	"github.com/seed-3c5df8a4/turnstile/sched/internal/journal"
+	"github.com/seed-3c5df8a4/turnstile/sched/internal/overlaps"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/queue"
 	"github.com/seed-3c5df8a4/turnstile/shards"
@@ -38,6 +39,10 @@ type attempt struct {
 	turn  bool // made by the holder of the turn
 
 	expected time.Duration
+	// kept is what the booking keeps of the overlaps, packed without locks for the
+	// rank that was proposed.
+	kept     overlaps.Kept
+	proposed RankID
 	told     *journal.Slot[Decision] // the place of the decision in the journal, outside the turn
 }
 
@@ -67,6 +72,7 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, error) {
 		return decided, nil
 	}
 	a.expected = s.estimate(a, choice)
+	a.keep(a.look.Candidate(choice.Candidate).Rank)
 	chosen := a.look.Slot(choice.Candidate)
 	witness := chosen
 	if gated && a.look.WasBusy(choice.Candidate) {
@@ -107,6 +113,7 @@ func (s *Scheduler) attemptLocked(a *attempt) (outcome, error) {
 	}
 	a.expected = s.estimate(a, choice)
 	chosen := l.Candidate(choice.Candidate).Rank
+	a.keep(chosen)
 	perturb.Point()
 	l.LockEligible()
 	defer l.UnlockEligible()
@@ -141,6 +148,13 @@ func (s *Scheduler) attemptLocked(a *attempt) (outcome, error) {
 func (s *Scheduler) reserve(a *attempt) {
 	if !a.turn {
 		a.told = s.journal.Reserve(Decision{Kind: DecisionAdmitted, Request: a.job.id, Query: a.job.query})
+	}
+}
+
+// keep packs the overlaps for a booking on a rank.
+func (a *attempt) keep(rank RankID) {
+	if !a.job.query {
+		a.kept, a.proposed = overlaps.Keep(a.job.request.Overlaps, rank), rank
 	}
 }
 
@@ -202,8 +216,9 @@ func (s *Scheduler) bookLocked(a *attempt, choice pool.Choice, shard *shards.Sha
 	}
 	rec.worker, rec.potential = a.look.Slot(choice.Candidate).Worker, p.PotentialDecodeBlocks
 	rec.class = s.tallies.Load().find(a.world.Profile, a.class)
-	if len(r.Overlaps) > 0 {
-		rec.overlaps = append([]Overlap(nil), r.Overlaps...)
+	rec.overlaps = a.kept
+	if id := shard.ID(); id != a.proposed {
+		rec.overlaps.SetRank(id)
 	}
 	if s.config.BookingTTL > 0 {
 		rec.Touched, rec.Serial = s.now(), s.expiry.serial.Add(1)

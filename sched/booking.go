@@ -93,7 +93,7 @@ func (b *Booking) Err() error {
 	if b.rec.done.Load() != &b.s.closed {
 		return nil
 	}
-	return b.rec.cause
+	return b.rec.end.cause()
 }
 
 // PrefillDone removes the prefill tokens from the rank's load, once.
@@ -140,8 +140,8 @@ func (b *Booking) Detach() {
 }
 
 // finish tells the owner of a booking that it ended without it.
-func (s *Scheduler) finish(r *record, cause error) {
-	r.cause = cause
+func (s *Scheduler) finish(r *record, how EventKind) {
+	r.end = how
 	if c := r.done.Swap(&s.closed); c != nil && c != &s.closed {
 		close(*c)
 	}

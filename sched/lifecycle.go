@@ -133,7 +133,8 @@ func (s *Scheduler) transfer(rec *record, attempt uint64, to RankID) (Placement,
 
 // moveLocked transfers a live booking. REQUIRES: both locks.
 func (s *Scheduler) moveLocked(rec *record, from *shards.Shard, dest *shards.Slot) Placement {
-	o := overlapOn(rec.overlaps, dest.Shard.ID())
+	rec.overlaps.SetRank(dest.Shard.ID())
+	o := rec.overlaps.Overlap(dest.Shard.ID())
 	rec.Cached = s.params.Tiers.CachedTokens(o.Device, o.Host, o.Disk, s.params.BlockSize, rec.ISL)
 	rec.worker = dest.Worker
 	rec.Attempt = s.ids.nextAttempt(rec)
@@ -173,8 +174,8 @@ func (s *Scheduler) ended(rec *record, how EventKind) {
 	}
 	s.ids.unclaim(rec)
 	s.expiry.ended(s)
-	if cause := how.cause(); cause != nil {
-		s.finish(rec, cause)
+	if how.cause() != nil {
+		s.finish(rec, how)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+	"github.com/seed-3c5df8a4/turnstile/sched/internal/overlaps"
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
@@ -34,11 +35,11 @@ type record struct {
 	worker    *shards.Worker // as it was when it was decided to go there
 	class     *tally         // of the class it was admitted in; written when it is booked, not again
 	potential int64
-	overlaps  []lifecycle.Overlap // as asked for, or as refreshed
+	overlaps  overlaps.Kept // as asked for, or as refreshed; set to the rank it is on
 	// done is the channel of Done, once somebody asked or the booking ended
-	// without its owner: then it is Scheduler.closed, and cause is set.
-	done  atomic.Pointer[chan struct{}]
-	cause error // written before done becomes that, read after
+	// without its owner: then it is Scheduler.closed, and end is set.
+	done atomic.Pointer[chan struct{}]
+	end  EventKind // how it ended; written before done becomes that, read after
 	// held is the attempt the owner's handle stands for; moved by the handle's
 	// own Transfer only.
 	held atomic.Uint64
@@ -65,7 +66,7 @@ func (r *record) placementLocked(shard *shards.Shard) Placement {
 	id := shard.ID()
 	return Placement{
 		Rank: id, Endpoint: r.worker.Endpoint, Attempt: r.Attempt, CachedTokens: r.Cached,
-		Overlap: overlapOn(r.overlaps, id), PotentialDecodeBlocks: r.potential,
+		Overlap: r.overlaps.Overlap(id), PotentialDecodeBlocks: r.potential,
 	}
 }
 

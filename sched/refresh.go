@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/seed-3c5df8a4/turnstile/sched/internal/overlaps"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/queue"
 )
@@ -39,14 +40,14 @@ func (s *Scheduler) refreshOverlap(ctx context.Context, j *job, placement Placem
 	if err := checked.derive(&s.params, &derived); err != nil {
 		return placement
 	}
-	rec := j.record
+	rec, kept := j.record, overlaps.Keep(derived.Overlaps, placement.Rank)
 	shard, err := s.lockLive(rec, placement.Attempt)
 	if err != nil {
 		return placement
 	}
 	r := &j.request
 	r.Overlaps = derived.Overlaps
-	rec.overlaps = append([]Overlap(nil), derived.Overlaps...)
+	rec.overlaps = kept
 	// What this booking itself adds must not count against its own rank.
 	load, live := shard.WithoutLocked(&rec.Booking, r.Blocks)
 	shard.Unlock()
@@ -74,7 +75,7 @@ func (s *Scheduler) correct(rec *record, placement Placement) Placement {
 	if err != nil {
 		return placement
 	}
-	o := overlapOn(rec.overlaps, shard.ID())
+	o := rec.overlaps.Overlap(shard.ID())
 	rec.Cached = s.params.Tiers.CachedTokens(o.Device, o.Host, o.Disk, s.params.BlockSize, rec.ISL)
 	shard.SetTokensLocked(&rec.Booking, max(0, rec.ISL-rec.Cached))
 	placement = rec.placementLocked(shard)
@@ -83,7 +84,7 @@ func (s *Scheduler) correct(rec *record, placement Placement) Placement {
 	return placement
 }
 
-func (s *Scheduler) askRefresher(ctx context.Context, blocks []uint64) (overlaps []Overlap, err error) {
+func (s *Scheduler) askRefresher(ctx context.Context, blocks []uint64) (found []Overlap, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("overlap refresher panicked: %v", p)
