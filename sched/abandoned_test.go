@@ -19,9 +19,9 @@ func TestWorkerOfAnAbandonedBookingIsRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.ids.unclaim(b.rec)  // leave
-	_ = s.RemoveWorker(1) // dropRank
-	s.undo(b.rec)         // line.Settle
+	s.ids.Free(&b.rec.claimed) // leave
+	_ = s.RemoveWorker(1)      // dropRank
+	s.undo(b.rec)              // line.Settle
 	if n := s.expiry.live.Load(); n != 0 {
 		t.Errorf("%d live bookings with a ttl, none exists", n)
 	}

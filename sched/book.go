@@ -207,7 +207,7 @@ func (a *attempt) idleLocked(slot *shards.Slot) bool {
 func (s *Scheduler) bookLocked(a *attempt, choice pool.Choice, shard *shards.Shard) {
 	j, rec := a.job, a.job.record
 	r, p := &j.request, &j.placement
-	p.Attempt = s.ids.nextAttempt(rec)
+	p.Attempt = s.ids.NextAttempt(&rec.claimed)
 	rec.Attempt, rec.ISL, rec.Cached = p.Attempt, r.ISL, p.CachedTokens
 	rec.Tracked, rec.Expected = r.Tracked, a.expected
 	rec.Tokens = 0

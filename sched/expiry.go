@@ -96,7 +96,7 @@ func (e *expiry) sweep(s *Scheduler, w *pool.World, now int64) {
 	}
 	slices.SortFunc(due, func(a, b claim) int { return cmp.Compare(a.serial, b.serial) })
 	for _, c := range due {
-		rec := s.ids.find(c.id)
+		rec := s.ids.Find(c.id)
 		if rec == nil || rec.shard.Load() == nil {
 			continue
 		}

@@ -206,7 +206,7 @@ func (s *Scheduler) refusedAtDoor(r *Request, l *pool.Look, now int64) error {
 	if c := &l.Request.Constraints; !c.PinAllowed() {
 		return pinNotAllowed(r.ID, c)
 	}
-	if s.ids.find(r.ID) != nil {
+	if s.ids.Find(r.ID) != nil {
 		return duplicate(r.ID)
 	}
 	switch {

@@ -19,7 +19,7 @@ func CheckConsistency(s *Scheduler) error {
 		}
 		live += load.Requests
 	}
-	if ids := int64(s.ids.len()); ids != live+s.waiting.Load() {
+	if ids := int64(s.ids.Len()); ids != live+s.waiting.Load() {
 		return fmt.Errorf("%d ids for %d live bookings and %d waiting", ids, live, s.waiting.Load())
 	}
 	if prefixes := s.env.Prefixes(); prefixes != nil && live == 0 && prefixes.Len() != 0 {

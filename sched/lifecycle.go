@@ -137,7 +137,7 @@ func (s *Scheduler) moveLocked(rec *record, from *shards.Shard, dest *shards.Slo
 	o := rec.overlaps.Overlap(dest.Shard.ID())
 	rec.Cached = s.params.Tiers.CachedTokens(o.Device, o.Host, o.Disk, s.params.BlockSize, rec.ISL)
 	rec.worker = dest.Worker
-	rec.Attempt = s.ids.nextAttempt(rec)
+	rec.Attempt = s.ids.NextAttempt(&rec.claimed)
 	tokens := int64(0)
 	if rec.Tracked {
 		tokens = max(0, rec.ISL-rec.Cached)
@@ -172,7 +172,7 @@ func (s *Scheduler) ended(rec *record, how EventKind) {
 	if s.outbox != nil {
 		s.tellEnded(rec, how)
 	}
-	s.ids.unclaim(rec)
+	s.ids.Free(&rec.claimed)
 	s.expiry.ended(s)
 	if how.cause() != nil {
 		s.finish(rec, how)
@@ -195,7 +195,7 @@ func (s *Scheduler) undo(rec *record) {
 
 // byID finds the record of a live booking.
 func (s *Scheduler) byID(id string) (*record, error) {
-	rec := s.ids.find(id)
+	rec := s.ids.Find(id)
 	if rec == nil || rec.shard.Load() == nil {
 		return nil, &Error{Code: ErrNotFound, Request: id, Rule: "no live booking has this id"}
 	}
@@ -284,7 +284,7 @@ func (s *Scheduler) dropRank(shard *shards.Shard) {
 	for b := range shard.BookingsLocked() {
 		shard.ReleaseLocked(b)
 		// A booking whose owner has gone meanwhile may have left its id to another.
-		if rec := s.ids.find(b.ID); rec != nil && &rec.Booking == b {
+		if rec := s.ids.Find(b.ID); rec != nil && &rec.Booking == b {
 			dropped = append(dropped, rec)
 		} else {
 			ghosts++

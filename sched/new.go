@@ -2,12 +2,12 @@ package sched
 
 import (
 	"fmt"
-	"hash/maphash"
 	"time"
 
 	"github.com/puzpuzpuz/xsync/v3"
 
 	"github.com/seed-3c5df8a4/turnstile/sched/clock"
+	"github.com/seed-3c5df8a4/turnstile/sched/internal/ids"
 	"github.com/seed-3c5df8a4/turnstile/sched/internal/journal"
 	"github.com/seed-3c5df8a4/turnstile/sched/internal/measure"
 	"github.com/seed-3c5df8a4/turnstile/sched/internal/outbox"
@@ -40,7 +40,7 @@ func New(config Config, opts ...Option) (*Scheduler, error) {
 	s := &Scheduler{
 		config: config, params: config.params(), clock: o.clock, origin: o.clock.Now(), rand: o.rand,
 		estimator: o.estimator, refresher: o.refresher,
-		ids: ids{seed: maphash.MakeSeed()}, closed: make(chan struct{}),
+		ids: ids.New(func(r *record) string { return r.ID }), closed: make(chan struct{}),
 	}
 	if o.onDecision != nil {
 		s.journal = journal.New(o.onDecision, s.panicIn(hookDecision))

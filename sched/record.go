@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+	"github.com/seed-3c5df8a4/turnstile/sched/internal/ids"
 	"github.com/seed-3c5df8a4/turnstile/sched/internal/overlaps"
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
@@ -27,7 +28,7 @@ type Booking struct {
 // other plain fields are guarded by the lock of the rank it is on.
 type record struct {
 	lifecycle.Booking
-	claimed link
+	claimed ids.Entry[*record]
 	// shard is the rank the booking is or was on; nil before it was booked.
 	// Written under the lock of the rank it leaves, and of the one it comes to;
 	// read by all, who then look again under the lock.

@@ -108,7 +108,7 @@ func (s *Scheduler) run(
 	}
 	s.sampler.End(began)
 	if err != nil {
-		s.ids.unclaim(rec)
+		s.ids.Free(&rec.claimed)
 		s.reject(rec, r.ID, j.served, query, err)
 	} else {
 		*placement = j.placement
@@ -116,7 +116,7 @@ func (s *Scheduler) run(
 			s.tellGranted(rec, j.served, query, j.placement, s.now())
 		}
 		if query {
-			s.ids.unclaim(rec)
+			s.ids.Free(&rec.claimed)
 			s.counters.queries.Inc()
 		}
 	}
@@ -146,7 +146,7 @@ func (s *Scheduler) admitAtDoor(ctx context.Context, j *job, r *Request, query b
 	}
 	rec := &record{life: s.begin()}
 	rec.ID = r.ID
-	if !s.ids.claim(rec) {
+	if !s.ids.Claim(rec, &rec.claimed) {
 		return duplicate(r.ID)
 	}
 	j.record = rec
@@ -158,7 +158,7 @@ func (s *Scheduler) admitAtDoor(ctx context.Context, j *job, r *Request, query b
 		err = noWorkers(r.ID)
 	}
 	if err != nil {
-		s.ids.unclaim(rec)
+		s.ids.Free(&rec.claimed)
 	}
 	return err
 }
@@ -268,7 +268,7 @@ func (s *Scheduler) stand(ctx context.Context, j *job, placement *Placement) (*r
 		err := j.err
 		s.putJob(j)
 		s.tellRejected(rec, id, served, query, err, decided)
-		s.ids.unclaim(rec)
+		s.ids.Free(&rec.claimed)
 		s.deliver()
 		return nil, err
 	}
@@ -279,7 +279,7 @@ func (s *Scheduler) stand(ctx context.Context, j *job, placement *Placement) (*r
 		if !query {
 			s.undo(rec)
 		}
-		s.ids.unclaim(rec)
+		s.ids.Free(&rec.claimed)
 		s.reject(rec, id, served, query, err)
 		s.freed() // for those who wait
 		s.deliver()
@@ -289,7 +289,7 @@ func (s *Scheduler) stand(ctx context.Context, j *job, placement *Placement) (*r
 		s.tellGranted(rec, served, query, p, decided)
 	}
 	if query {
-		s.ids.unclaim(rec)
+		s.ids.Free(&rec.claimed)
 		s.counters.queries.Inc()
 	}
 	s.deliver()
@@ -310,7 +310,7 @@ func (s *Scheduler) leave(ctx context.Context, j *job) error {
 	if c := s.ledger.uncount(j); c != nil {
 		class = c.name
 	}
-	s.ids.unclaim(rec)
+	s.ids.Free(&rec.claimed)
 	s.reject(rec, id, class, query, err)
 	// From here on the job is the holder's, which unlinks it before it decides
 	// anything.

@@ -9,6 +9,7 @@ import (
 	uberatomic "go.uber.org/atomic"
 
 	"github.com/seed-3c5df8a4/turnstile/sched/clock"
+	"github.com/seed-3c5df8a4/turnstile/sched/internal/ids"
 	"github.com/seed-3c5df8a4/turnstile/sched/internal/journal"
 	"github.com/seed-3c5df8a4/turnstile/sched/internal/measure"
 	"github.com/seed-3c5df8a4/turnstile/sched/internal/outbox"
@@ -35,7 +36,7 @@ type Scheduler struct {
 	sampler   *measure.Sampler           // nil unless selections are timed
 
 	env *shards.Env
-	ids ids
+	ids *ids.Table[*record]
 
 	// world is replaced under edit and read by all.
 	world atomic.Pointer[pool.World]

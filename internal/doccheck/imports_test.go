@@ -23,7 +23,7 @@ func floorOf(dir string) int {
 	switch {
 	case dir == "lifecycle", dir == "capacity", dir == "sched/clock", strings.HasPrefix(dir, "internal/"):
 		return 0
-	case dir == "sched/internal/journal", dir == "sched/internal/text", dir == "sched/internal/overlaps":
+	case dir == "sched/internal/journal", dir == "sched/internal/ids", dir == "sched/internal/text", dir == "sched/internal/overlaps":
 		return 0
 	case dir == "shards":
 		return 1

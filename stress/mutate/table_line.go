@@ -53,7 +53,7 @@ func lineTable() []Mutation {
 			Name:      "keep the id of a request that has left",
 			Breaks:    "the id is a duplicate for ever",
 			Invariant: "8, 10",
-			Edits:     edit(scheduleFile, "	s.ids.unclaim(rec)\n	s.reject(rec, id, class, query, err)\n", "	s.reject(rec, id, class, query, err)\n"),
+			Edits:     edit(scheduleFile, "	s.ids.Free(&rec.claimed)\n	s.reject(rec, id, class, query, err)\n", "	s.reject(rec, id, class, query, err)\n"),
 			Test:      schedTest("TestLeaverIsUnlinkedAtOnce"),
 		},
 		{

@@ -15,7 +15,7 @@ const (
 	closeFile     = "sched/close.go"
 	doFile        = "sched/do.go"
 	bookingFile   = "sched/booking.go"
-	idsFile       = "sched/ids.go"
+	idsFile       = "sched/internal/ids/table.go"
 )
 
 func schedTest(name string) Test { return Test{Package: "sched", Name: name} }
@@ -257,14 +257,14 @@ func doorTable() []Mutation {
 			Name:      "do not notice duplicates",
 			Breaks:    "one id is booked twice",
 			Invariant: "8",
-			Edits:     edit(idsFile, "other.claimed.hash == rec.claimed.hash && other.ID == rec.ID", "other == rec"),
+			Edits:     edit(idsFile, "other.hash == e.hash && t.idOf(other.value) == id", "other == e"),
 			Test:      scriptTest("duplicate.txt"),
 		},
 		{
 			Name:      "keep the id of a request refused at the door",
 			Breaks:    "the id is a duplicate for ever",
 			Invariant: "8, 10",
-			Edits:     edit(scheduleFile, "	if err != nil {\n		s.ids.unclaim(rec)\n	}\n	return err\n", "	return err\n"),
+			Edits:     edit(scheduleFile, "	if err != nil {\n		s.ids.Free(&rec.claimed)\n	}\n	return err\n", "	return err\n"),
 			Test:      schedTest("TestErrorsCarryDetails"),
 		},
 		{
