@@ -3,19 +3,40 @@ package sched
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // RetryElsewhere marks an error of a Do callback: its worker is gone or failed
 // before any output reached the client, so another worker may be tried. It
 // returns nil for nil.
-func RetryElsewhere(err error) error {
+func RetryElsewhere(err error, opts ...RetryOption) error {
 	if err == nil {
 		return nil
 	}
-	return &retryError{cause: err}
+	retry := &retryError{cause: err}
+	for _, opt := range opts {
+		if opt != nil {
+			opt(retry)
+		}
+	}
+	return retry
 }
 
-type retryError struct{ cause error }
+// RetryOption says what RetryElsewhere does beside.
+type RetryOption func(*retryError)
+
+// AndSetAside has Do set the worker aside for that time, as SetAside does, before it
+// releases the booking: what one request learned of the worker holds for all. If
+// another process has taken the worker's id meanwhile, that one is left alone. A time
+// that is not positive changes nothing.
+func AndSetAside(d time.Duration) RetryOption {
+	return func(e *retryError) { e.aside = max(0, d) }
+}
+
+type retryError struct {
+	cause error
+	aside time.Duration // how long the worker is to be set aside
+}
 
 func (e *retryError) Error() string { return e.cause.Error() }
 
@@ -25,7 +46,8 @@ func (e *retryError) Unwrap() error { return e.cause }
 // on every way out: error, panic or cancelled context. If f returns an error
 // made by RetryElsewhere, or the worker had gone before f was called, the
 // request is scheduled again without the workers already tried; it keeps its
-// arrival time. An explicit pin is never rerouted. There is no other bound on the
+// arrival time; if the error says so the worker is set aside for a time as well. An
+// explicit pin is never rerouted. There is no other bound on the
 // tries than the number of workers and ctx; f can count, and return its error
 // unmarked.
 //
@@ -65,8 +87,15 @@ func (s *Scheduler) Do(ctx context.Context, r *Request, f func(context.Context, 
 
 func (s *Scheduler) callAndRelease(ctx context.Context, b *Booking, f func(context.Context, *Booking) error) error {
 	defer func() { _ = b.Release() }()
-	if _, err := b.Instance(); err != nil {
+	worker, err := b.Instance()
+	if err != nil {
 		return RetryElsewhere(err)
 	}
-	return f(ctx, b)
+	err = f(ctx, b)
+	var retry *retryError
+	if errors.As(err, &retry) && retry.aside > 0 {
+		// It may have gone, or another process come: then there is nothing to teach.
+		_ = s.SetAsideIncarnation(worker.ID, worker.Incarnation, retry.aside)
+	}
+	return err
 }

@@ -42,6 +42,9 @@ var (
 	// ErrStaleAttempt: a later attempt of that request has taken the place of
 	// the one the call carries.
 	ErrStaleAttempt = errors.New("stale-attempt")
+	// ErrStaleIncarnation: the call names another incarnation of the worker than the
+	// one that is known.
+	ErrStaleIncarnation = errors.New("stale-incarnation")
 
 	// ErrSelector: a selector of one's own returned an error, no rank or a cost that
 	// is not finite, or panicked.
@@ -173,6 +176,13 @@ func invalidWorker(err error) error {
 		e.Worker, e.HasWorker, e.Rule = bad.ID, true, bad.Rule
 	}
 	return e
+}
+
+func staleIncarnation(id uint64, named, known string) error {
+	return &Error{
+		Code: ErrStaleIncarnation, Worker: id, HasWorker: true,
+		Rule: fmt.Sprintf("incarnation %q: the worker's is %q", named, known),
+	}
 }
 
 func unknownWorker(id uint64) error {

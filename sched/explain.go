@@ -133,7 +133,7 @@ func (s *Scheduler) Explain(r *Request) (*Explanation, error) {
 	if err := r.derive(&s.params, request); err != nil {
 		return nil, err
 	}
-	w, now := s.world.Load(), s.now()
+	w, now := s.current(), s.now()
 	class, cached := w.Classify(r.Class, request)
 	l.TakeWhole(w, request, class, pool.At(now))
 	explained, failed := l.Explain(rand.New(rand.NewPCG(0, 0)))
@@ -141,7 +141,7 @@ func (s *Scheduler) Explain(r *Request) (*Explanation, error) {
 	e := &Explanation{
 		Request: r.ID, At: s.origin.Add(time.Duration(now)), Selector: selector.Name(w.Selector),
 		ISL: r.ISL, Blocks: len(r.Blocks),
-		Line: s.explainLine(r, l, cached, now), Ranks: explainRanks(l, &explained, failed == nil),
+		Line: s.explainLine(r, l, cached, now), Ranks: s.explainRanks(l, &explained, failed == nil),
 	}
 	stats := s.ledger.stats(w.Profile)
 	for i := range stats {
@@ -249,12 +249,12 @@ func (s *Scheduler) explainLine(r *Request, l *pool.Look, cached, now int64) Lin
 	return line
 }
 
-func explainRanks(l *pool.Look, explained *pool.Explained, chosen bool) []RankExplanation {
+func (s *Scheduler) explainRanks(l *pool.Look, explained *pool.Explained, chosen bool) []RankExplanation {
 	w, r := l.World, l.Request
 	ranks := make([]RankExplanation, len(w.Table.Slots()))
 	for place := range ranks {
 		x := &ranks[place]
-		x.RankState = rankState(w, place, &l.Instant)
+		x.RankState = s.rankState(w, place, &l.Instant)
 		x.Against = w.Table.Objections(&r.Constraints, place)
 		x.Eligible = len(x.Against) == 0
 		o := overlapOn(r.Overlaps, x.Rank)

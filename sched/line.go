@@ -172,10 +172,10 @@ func (l *line) refresh() {
 		l.gone(j, false)
 	}
 	perturb.Point()
-	if world := s.world.Load(); world != l.world {
+	l.now = s.now()
+	if world := s.worldAt(l.now); world != l.world {
 		l.adopt(world)
 	}
-	l.now = s.now()
 	if l.queue != nil {
 		l.queue.UnblockDue(l.now)
 		for _, e := range l.queue.Overdue(l.now) {
@@ -279,18 +279,19 @@ func (l *line) Heir() chan<- struct{} {
 // that is still telling decisions to a hook, on its way to park, may take its time.
 func (j *job) isHeir() bool { return j.parked.Load() && j.state.Load() == jobWaiting }
 
-// nextRetest returns the instant at which time alone may unblock a lane.
+// nextRetest returns the instant at which time alone may unblock a lane: by what
+// decays, or because a worker is no longer set aside.
 func (l *line) nextRetest() int64 {
-	if l.queue == nil {
+	if l.queue == nil || l.queue.Len() == 0 {
 		return queue.NoDue
 	}
-	return l.queue.NextRetest()
+	return min(l.queue.NextRetest(), l.world.Table.AsideEnd())
 }
 
 // setTimer has the turn entered when the next due time or retest instant comes.
 // There is a timer only while there is one.
 func (l *line) setTimer() {
-	next := min(l.queue.NextDue(), l.queue.NextRetest())
+	next := min(l.queue.NextDue(), l.nextRetest())
 	if next == l.timerAt && next > l.now {
 		return
 	}

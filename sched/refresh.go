@@ -54,7 +54,7 @@ func (s *Scheduler) refreshOverlap(ctx context.Context, j *job, placement Placem
 
 	l := s.looks.Get().(*pool.Look)
 	defer s.putLook(l)
-	l.TakeWhole(s.world.Load(), r, -1, pool.Lazily(s.env.Now))
+	l.TakeWhole(s.current(), r, -1, pool.Lazily(s.env.Now))
 	l.Correct(placement.Rank, &load, live)
 	choice, failed := l.Choose(s.rand)
 	if failed == nil {

@@ -99,12 +99,20 @@ type Worker struct {
 	// MaxBatchedTokens is the engine's limit of tokens per batch, which scales
 	// the fractional busy threshold. 0 means the default of 10,000,000.
 	MaxBatchedTokens int64
-	// TotalKVBlocks is reported in Loads only; 0 means unknown.
+	// TotalKVBlocks is the number of KV blocks of a rank, which scales the KV busy
+	// threshold; 0 means unknown.
 	TotalKVBlocks int64
 	// Taints are the labels that requests may require or prefer.
 	Taints []string
 	// Endpoint is an opaque address that placements on this worker carry.
 	Endpoint string
+	// Incarnation says which process this is: a name that no other process with the
+	// same id has, such as the time at which it started. The first one named holds;
+	// a worker that comes with another is another process, which takes the place of
+	// the one before with nothing of its load. Empty means unknown: then the id must
+	// be unique per process, or a process that comes back is taken for the one that
+	// went.
+	Incarnation string
 }
 
 // Placement says where a request was, or would be, put.

@@ -54,7 +54,7 @@ func (s *Scheduler) Select(ctx context.Context, r *Request) (Placement, error) {
 	if err := present(ctx, r); err != nil {
 		return Placement{}, err
 	}
-	w := s.world.Load()
+	w := s.current()
 	if w.Closed || w.Draining {
 		return Placement{}, &Error{Code: ErrClosed, Request: r.ID}
 	}
@@ -181,7 +181,7 @@ func (s *Scheduler) fast(j *job) (outcome, error) {
 	l := s.looks.Get().(*pool.Look)
 	defer s.putLook(l)
 	for races := 0; ; races++ {
-		w := s.world.Load()
+		w := s.current()
 		if w.Closed {
 			return decided, &Error{Code: ErrClosed, Request: j.id}
 		}

@@ -35,6 +35,10 @@ type RankState struct {
 	Draining    bool `json:"draining,omitempty"`
 	Unavailable bool `json:"unavailable,omitempty"` // not in the available set
 	Overloaded  bool `json:"overloaded,omitempty"`
+	// Incarnation is the worker's, if it is known. AsideUntil is when its setting
+	// aside ends, zero if it is not set aside; until then it is Overloaded too.
+	Incarnation string    `json:"incarnation,omitempty"`
+	AsideUntil  time.Time `json:"aside_until,omitzero"`
 	// Busy has an entry for each class with a busy threshold.
 	Busy []ClassBusy `json:"busy,omitempty"`
 }
@@ -122,7 +126,7 @@ type Waiter struct {
 // is held up, by a slow selector for instance, can be looked at. It costs
 // O(ranks × classes + waiting × log heads).
 func (s *Scheduler) Snapshot(heads int) Snapshot {
-	w := s.world.Load()
+	w := s.current()
 	at := pool.Lazily(s.env.Now)
 	snapshot := Snapshot{
 		Selector: selector.Name(w.Selector), Draining: w.Draining, Closed: w.Closed,
@@ -132,7 +136,7 @@ func (s *Scheduler) Snapshot(heads int) Snapshot {
 	now := at.Nanoseconds()
 	snapshot.At = s.origin.Add(time.Duration(now))
 	for i := range snapshot.Ranks {
-		snapshot.Ranks[i] = rankState(w, i, &at)
+		snapshot.Ranks[i] = s.rankState(w, i, &at)
 	}
 	snapshot.Stats.Classes = nil
 	stats := s.ledger.stats(w.Profile)
@@ -144,7 +148,7 @@ func (s *Scheduler) Snapshot(heads int) Snapshot {
 	return snapshot
 }
 
-func rankState(w *pool.World, place int, at *pool.Instant) RankState {
+func (s *Scheduler) rankState(w *pool.World, place int, at *pool.Instant) RankState {
 	slot := &w.Table.Slots()[place]
 	view := slot.Shard.View()
 	state := RankState{
@@ -154,6 +158,10 @@ func rankState(w *pool.World, place int, at *pool.Instant) RankState {
 		},
 		Endpoint: slot.Worker.Endpoint, Taints: append([]string(nil), slot.Worker.Taints...),
 		Draining: w.Table.Draining(slot.Worker.ID), Overloaded: slot.Overloaded,
+		Incarnation: slot.Worker.Incarnation,
+	}
+	if until, aside := w.Table.Aside(slot.Worker.ID); aside {
+		state.AsideUntil = s.at(until)
 	}
 	state.Unavailable = !slot.Available && !state.Draining
 	state.Busy = busyFor(w, slot, &state.RankLoad)
@@ -233,7 +241,7 @@ func (s *Scheduler) waiter(j *job, now int64) Waiter {
 		ISL: j.entry.Raw, Cached: j.entry.Cached, Cost: j.entry.Cost, Lane: j.request.Constraints.String(),
 	}
 	if j.due != queue.NoDue {
-		waiter.Due = s.origin.Add(time.Duration(j.due))
+		waiter.Due = s.at(j.due)
 	}
 	return waiter
 }

@@ -2,8 +2,10 @@ package sched
 
 import (
 	"context"
+	"time"
 
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
+	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
 // ClassStats is the state of one policy class at one moment.
@@ -63,9 +65,31 @@ type Stats struct {
 	// EventsDropped counts events that found no room on their way to observers,
 	// and lines that found none to the logger.
 	EventsDropped int64 `json:"events_dropped"`
+	// Aside are the workers that are set aside, by id.
+	Aside []AsideWorker `json:"aside,omitempty"`
 	// HookPanics counts panics recovered from estimators, refreshers, decision
 	// hooks, observers and log handlers. A selector's is a rejection.
 	HookPanics int64 `json:"hook_panics"`
+}
+
+// AsideWorker is a worker that is set aside.
+type AsideWorker struct {
+	Worker      uint64 `json:"worker"`
+	Incarnation string `json:"incarnation,omitempty"`
+	// Until is when that ends, on the scheduler's clock.
+	Until time.Time `json:"until"`
+}
+
+func (s *Scheduler) aside(t *shards.Table) (aside []AsideWorker) {
+	if t.AsideEnd() == shards.NeverEnds {
+		return nil
+	}
+	for _, w := range t.Workers() {
+		if until, is := t.Aside(w.ID); is {
+			aside = append(aside, AsideWorker{w.ID, w.Incarnation, s.at(until)})
+		}
+	}
+	return aside
 }
 
 // Loads returns the load of every rank, in worker/rank order. Each is of one
@@ -112,7 +136,7 @@ func (s *Scheduler) PotentialLoads(r *Request) ([]PotentialLoad, error) {
 	if !request.Constraints.PinAllowed() {
 		return nil, pinNotAllowed(r.ID, &request.Constraints)
 	}
-	l.TakeWhole(s.world.Load(), request, -1, pool.Lazily(s.env.Now))
+	l.TakeWhole(s.current(), request, -1, pool.Lazily(s.env.Now))
 	loads := make([]PotentialLoad, l.Candidates())
 	for i := range loads {
 		c, slot, placed := l.Candidate(i), l.Slot(i), l.Placed(i)
@@ -134,7 +158,7 @@ func (s *Scheduler) PotentialLoads(r *Request) ([]PotentialLoad, error) {
 
 // Stats returns a summary.
 func (s *Scheduler) Stats() Stats {
-	w := s.world.Load()
+	w := s.current()
 	stats := Stats{
 		Classes: s.ledger.stats(w.Profile), Waiting: s.waiting.Load(),
 		Queries: s.counters.queries.Value(), Rejected: make(map[string]int64),

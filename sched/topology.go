@@ -10,8 +10,11 @@ import (
 )
 
 // UpsertWorker adds a worker or updates the one of that id. Ranks that stay keep
-// their load; the bookings of ranks that go end at once. An invalid worker
-// changes nothing and is ErrInvalid.
+// their load; the bookings of ranks that go end at once. A worker that names another
+// incarnation than the one known is removed and added, in one step: its bookings end,
+// its draining and setting aside too. Incarnations have no order, so the one
+// announced last must be the last. An invalid worker changes nothing and is
+// ErrInvalid.
 func (s *Scheduler) UpsertWorker(w Worker) error {
 	return s.change(func(world *pool.World) ([]*shards.Shard, error) {
 		table, gone, err := world.Table.With([]shards.Worker{shards.Worker(w)}, s.newShard)
@@ -23,9 +26,31 @@ func (s *Scheduler) UpsertWorker(w Worker) error {
 	})
 }
 
+// PoolSet is a set of workers that SetWorkers replaces in the same step.
+type PoolSet func(*shards.Table) *shards.Table
+
+// AlsoOverloaded has SetWorkers do what SetOverloaded does, in the same step.
+func AlsoOverloaded(ids []uint64) PoolSet {
+	return func(t *shards.Table) *shards.Table { return t.WithOverloaded(ids) }
+}
+
+// AlsoAvailable has SetWorkers do what SetAvailable does, in the same step.
+func AlsoAvailable(ids []uint64) PoolSet {
+	return func(t *shards.Table) *shards.Table { return t.WithAvailable(ids) }
+}
+
+// AlsoDraining has SetWorkers make these the workers that drain, in the same step:
+// all others do not. Ids that are not among the workers mean nothing.
+func AlsoDraining(ids []uint64) PoolSet {
+	return func(t *shards.Table) *shards.Table { return t.WithAllDraining(ids) }
+}
+
 // SetWorkers makes these the workers, all in one step, removals first. One that
-// is invalid or repeated changes nothing and is ErrInvalid.
-func (s *Scheduler) SetWorkers(workers []Worker) error {
+// is invalid or repeated changes nothing and is ErrInvalid. With sets of workers that
+// hold from then on a pool is replaced whole: no request that waits meets a moment in
+// which the old workers are gone and the new ones not yet available. Sets that are not
+// given stay as they are.
+func (s *Scheduler) SetWorkers(workers []Worker, also ...PoolSet) error {
 	all := make([]shards.Worker, len(workers))
 	for i, w := range workers {
 		all[i] = shards.Worker(w)
@@ -35,6 +60,11 @@ func (s *Scheduler) SetWorkers(workers []Worker) error {
 		if err != nil {
 			return nil, invalidWorker(err)
 		}
+		for _, set := range also {
+			if set != nil {
+				table = set(table)
+			}
+		}
 		world.Table = table
 		return gone, nil
 	})
@@ -42,15 +72,32 @@ func (s *Scheduler) SetWorkers(workers []Worker) error {
 
 // RemoveWorker removes a worker and ends its bookings at once. An unknown id is
 // ErrNotFound.
-func (s *Scheduler) RemoveWorker(id uint64) error {
+func (s *Scheduler) RemoveWorker(id uint64) error { return s.RemoveIncarnation(id, "") }
+
+// RemoveIncarnation removes a worker if it is the process of that incarnation, or if
+// either is not known. If it is another, nothing changes and the error is
+// ErrStaleIncarnation: news of a process that has gone comes too late for the one
+// that took its place.
+func (s *Scheduler) RemoveIncarnation(id uint64, incarnation string) error {
 	return s.change(func(world *pool.World) ([]*shards.Shard, error) {
-		table, gone, ok := world.Table.Without(id)
-		if !ok {
-			return nil, unknownWorker(id)
+		if err := known(world.Table, id, incarnation); err != nil {
+			return nil, err
 		}
+		table, gone, _ := world.Table.Without(id)
 		world.Table = table
 		return gone, nil
 	})
+}
+
+// known says whether the table has the worker, as the incarnation named.
+func known(t *shards.Table, id uint64, incarnation string) error {
+	switch w := t.Worker(id); {
+	case w == nil:
+		return unknownWorker(id)
+	case w.Another(incarnation):
+		return staleIncarnation(id, incarnation, w.Incarnation)
+	}
+	return nil
 }
 
 // DrainWorker begins or ends the draining of a worker: it takes nothing new and
@@ -125,41 +172,48 @@ func (s *Scheduler) SetSelector(sel selector.Selector) error {
 // change replaces the world by what edit makes of it, and then lets those who
 // wait see it.
 func (s *Scheduler) change(edit func(*pool.World) (gone []*shards.Shard, err error)) error {
-	s.edit.Lock()
-	next := *s.world.Load()
-	before := next.Table
-	gone, err := edit(&next)
-	if err == nil {
-		if next.Table != before {
-			next.Index = next.Table.Reindex(next.Index, pool.IndexWeights(s.params))
-		}
-		if next.Profile.CanQueue() {
-			s.env.EnableHints()
-		}
-		// Until the new world is published there are hints for the classes of both.
-		watched := pool.Watched(next.Profile)
-		s.env.Watch(watched.Or(s.env.Watched()))
-		// From here on nothing is booked on ranks that are gone: a booking
-		// checks under the rank's lock that its world still stands, so what was
-		// booked before is seen by the drop, which takes the lock after.
-		s.world.Store(next.Made())
-		s.env.Watch(watched)
-		perturb.Point()
-		for _, shard := range gone {
-			s.dropRank(shard)
-		}
-		if next.Table != before {
-			next.Table.Shown(next.Index)
-		}
-	}
-	s.edit.Unlock()
-	if err != nil {
+	if err := s.replace(edit); err != nil {
 		return err
 	}
 	if s.waiting.Load() > 0 {
 		s.enterTurn()
 	} else {
 		s.deliver()
+	}
+	return nil
+}
+
+// replace replaces the world by what edit makes of it, and tells nobody. After an
+// error it is as it was.
+func (s *Scheduler) replace(edit func(*pool.World) (gone []*shards.Shard, err error)) error {
+	s.edit.Lock()
+	defer s.edit.Unlock()
+	next := *s.world.Load()
+	before := next.Table
+	gone, err := edit(&next)
+	if err != nil {
+		return err
+	}
+	if next.Table != before {
+		next.Index = next.Table.Reindex(next.Index, pool.IndexWeights(s.params))
+	}
+	if next.Profile.CanQueue() {
+		s.env.EnableHints()
+	}
+	// Until the new world is published there are hints for the classes of both.
+	watched := pool.Watched(next.Profile)
+	s.env.Watch(watched.Or(s.env.Watched()))
+	// From here on nothing is booked on ranks that are gone: a booking
+	// checks under the rank's lock that its world still stands, so what was
+	// booked before is seen by the drop, which takes the lock after.
+	s.world.Store(next.Made())
+	s.env.Watch(watched)
+	perturb.Point()
+	for _, shard := range gone {
+		s.dropRank(shard)
+	}
+	if next.Table != before {
+		next.Table.Shown(next.Index)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 // Objection is one rule that keeps a rank from serving a request.
 type Objection struct {
 	// Rule names the rule: "pinned-elsewhere", "not-allowed", "excluded",
-	// "draining", "unavailable", "lacks-taint", "overloaded".
+	// "draining", "unavailable", "lacks-taint", "set-aside", "overloaded".
 	Rule string `json:"rule"`
 	// Detail says it in words, with the value concerned.
 	Detail string `json:"detail"`
@@ -16,7 +16,7 @@ type Objection struct {
 
 // Objections returns every rule that keeps the rank at a place from serving the
 // request, in the order in which they are tested; none for an eligible rank. An
-// eligible rank that is overloaded has just that one.
+// eligible rank that is overloaded or set aside has just that.
 func (t *Table) Objections(c *Constraints, at int) []Objection {
 	var all []Objection
 	object := func(rule, format string, args ...any) {
@@ -44,7 +44,10 @@ func (t *Table) Objections(c *Constraints, at int) []Objection {
 			object("lacks-taint", "worker %d lacks the required taint %q", id, taint)
 		}
 	}
-	if slot.Overloaded {
+	if _, aside := t.aside[id]; aside {
+		object("set-aside", "worker %d is set aside for a time", id)
+	}
+	if _, overloaded := t.overloaded[id]; overloaded {
 		object("overloaded", "worker %d is overloaded", id)
 	}
 	return all

@@ -19,7 +19,7 @@ type Slot struct {
 	WorkerIndex int
 	// Available: the worker is in the available set and is not draining.
 	Available bool
-	// Overloaded: the worker is in the overloaded set.
+	// Overloaded: the worker is in the overloaded set or set aside.
 	Overloaded bool
 }
 
@@ -35,6 +35,8 @@ type Table struct {
 	draining   map[uint64]struct{} // ids of workers in the table
 	overloaded map[uint64]struct{}
 	available  map[uint64]struct{} // nil means all
+	aside      map[uint64]int64    // workers in the table that are set aside, until when in ns
+	asideEnd   int64               // the first of those times, NeverEnds for none
 
 	// What the flags of the slots come to: the places of the available ranks, and
 	// how many of these are overloaded.
@@ -43,7 +45,7 @@ type Table struct {
 }
 
 // NewTable returns a table without workers.
-func NewTable() *Table { return &Table{} }
+func NewTable() *Table { return &Table{asideEnd: NeverEnds} }
 
 // Slots returns the ranks in worker/rank order. They must not be changed.
 func (t *Table) Slots() []Slot { return t.slots }
@@ -129,7 +131,9 @@ func (t *Table) Shards(yield func(*Shard) bool) {
 }
 
 // With returns the table with the workers added or updated, and the shards of
-// the ranks that are gone.
+// the ranks that are gone. One that is known to be another process than the one of
+// its id takes that one's place: its ranks are others, whether or not they have the
+// same numbers.
 func (t *Table) With(workers []Worker, newShard func(lifecycle.RankID) *Shard) (*Table, []*Shard, error) {
 	updated, err := normalizeAll(workers)
 	if err != nil {
@@ -190,6 +194,15 @@ func (t *Table) WithDraining(id uint64, draining bool) (next *Table, ok bool) {
 	return copied.flagged(), true
 }
 
+// WithAllDraining returns the table with just those of the workers draining that
+// are listed.
+func (t *Table) WithAllDraining(ids []uint64) *Table {
+	copied := *t
+	copied.draining = setOf(ids)
+	maps.DeleteFunc(copied.draining, func(id uint64, _ struct{}) bool { return t.Worker(id) == nil })
+	return copied.flagged()
+}
+
 // WithOverloaded returns the table with another set of overloaded workers. The
 // ids need not exist.
 func (t *Table) WithOverloaded(ids []uint64) *Table {
@@ -239,23 +252,25 @@ func (t *Table) rebuild(workers map[uint64]*Worker, newShard func(lifecycle.Rank
 	}
 	slices.SortFunc(next.workers, func(a, b *Worker) int { return cmp.Compare(a.ID, b.ID) })
 	for i, w := range next.workers {
+		known := t.Worker(w.ID)
+		same := known == nil || !known.Another(w.Incarnation)
+		if same && known != nil && w.Incarnation == "" && known.Incarnation != "" {
+			w.Incarnation = known.Incarnation // w is not published yet: known is another
+		}
 		next.ids = append(next.ids, w.ID)
 		next.first = append(next.first, len(next.slots))
 		for rank := range w.Ranks {
 			id := lifecycle.RankID{Worker: w.ID, Rank: w.StartRank + rank}
 			slot := Slot{Rank: id, Worker: w, WorkerIndex: i}
-			if at := t.Slot(id); at >= 0 {
+			if at := t.Slot(id); at >= 0 && same {
 				slot.Shard = t.slots[at].Shard
 			} else {
 				slot.Shard = newShard(id)
 			}
 			next.slots = append(next.slots, slot)
 		}
-		if _, draining := t.draining[w.ID]; draining {
-			if next.draining == nil {
-				next.draining = make(map[uint64]struct{})
-			}
-			next.draining[w.ID] = struct{}{}
+		if same {
+			next.keepFlags(t, w.ID)
 		}
 	}
 	next.first = append(next.first, len(next.slots))
@@ -264,11 +279,25 @@ func (t *Table) rebuild(workers map[uint64]*Worker, newShard func(lifecycle.Rank
 	}
 	var gone []*Shard
 	for i := range t.slots {
-		if next.Slot(t.slots[i].Rank) < 0 {
+		if at := next.Slot(t.slots[i].Rank); at < 0 || next.slots[at].Shard != t.slots[i].Shard {
 			gone = append(gone, t.slots[i].Shard)
 		}
 	}
 	return next.flagged(), gone
+}
+
+// keepFlags takes over what another table says of one worker beside the sets of
+// ids.
+func (t *Table) keepFlags(from *Table, id uint64) {
+	if _, draining := from.draining[id]; draining {
+		if t.draining == nil {
+			t.draining = make(map[uint64]struct{})
+		}
+		t.draining[id] = struct{}{}
+	}
+	if until, aside := from.aside[id]; aside {
+		t.hold(id, until)
+	}
 }
 
 // flagged fills in what the sets say of each slot. REQUIRES: t is not published
@@ -276,12 +305,19 @@ func (t *Table) rebuild(workers map[uint64]*Worker, newShard func(lifecycle.Rank
 func (t *Table) flagged() *Table {
 	t.slots = slices.Clone(t.slots)
 	t.places, t.placesOverloaded = make([]int32, 0, len(t.slots)), 0
+	t.asideEnd = NeverEnds
+	for _, until := range t.aside {
+		t.asideEnd = min(t.asideEnd, until)
+	}
 	for i := range t.slots {
 		id := t.slots[i].Worker.ID
 		_, draining := t.draining[id]
 		_, listed := t.available[id]
 		_, overloaded := t.overloaded[id]
 		t.slots[i].Available = !draining && (t.available == nil || listed)
+		if _, aside := t.aside[id]; aside {
+			overloaded = true
+		}
 		t.slots[i].Overloaded = overloaded
 		if t.slots[i].Available {
 			t.places = append(t.places, int32(i))

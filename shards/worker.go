@@ -23,6 +23,14 @@ type Worker struct {
 	TotalKVBlocks    int64
 	Taints           []string
 	Endpoint         string
+	// Incarnation says which process this is; empty if that is not known.
+	Incarnation string
+}
+
+// Another reports whether the worker is known to be another process than that of
+// the incarnation given: incarnations are compared only when both are known.
+func (w *Worker) Another(incarnation string) bool {
+	return w.Incarnation != "" && incarnation != "" && w.Incarnation != incarnation
 }
 
 // WorkerError says which rule a worker breaks.

@@ -62,6 +62,7 @@ func (c *core) catchUp() {
 	for {
 		c.depart()
 		c.expire()
+		c.endAsides()
 		c.heedHints()
 		budget := slice
 		if c.line.Len() == 0 || c.line.Serve(&budget) == queue.Done {
@@ -166,6 +167,9 @@ func (c *core) unblock(shard *shards.Shard) {
 // is a timer only while there is one.
 func (c *core) setTimer() {
 	next := min(c.line.NextDue(), c.line.NextRetest(), c.ttlAt)
+	if c.line.Len() > 0 {
+		next = min(next, c.e.world.Load().Table.AsideEnd())
+	}
 	if next == c.timerAt && (next == queue.NoDue || next > c.Now()) {
 		return
 	}
@@ -180,7 +184,7 @@ func (c *core) setTimer() {
 
 // advise answers an advisory selection.
 func (c *core) advise(j *job) {
-	j.placement, j.err = c.e.selectNow(&c.look, j.id, &j.request)
+	j.placement, j.err = c.e.selectNow(c.e.world.Load(), &c.look, j.id, &j.request)
 	j.stage = granted
 	j.reply <- settled
 }

@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/seed-3c5df8a4/turnstile/sched"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
@@ -45,6 +46,20 @@ func invalidWorker(err error) error {
 
 func unknownWorker(id uint64) error {
 	return &sched.Error{Code: sched.ErrNotFound, Worker: id, HasWorker: true, Rule: "no such worker"}
+}
+
+// known says whether the table has the worker, as the incarnation named.
+func known(t *shards.Table, id uint64, incarnation string) error {
+	switch w := t.Worker(id); {
+	case w == nil:
+		return unknownWorker(id)
+	case w.Another(incarnation):
+		return &sched.Error{
+			Code: sched.ErrStaleIncarnation, Worker: id, HasWorker: true,
+			Rule: fmt.Sprintf("incarnation %q: the worker's is %q", incarnation, w.Incarnation),
+		}
+	}
+	return nil
 }
 
 func placementOf(p *pool.Placed) sched.Placement {

@@ -57,12 +57,12 @@ func (e *Engine) Select(ctx context.Context, r *sched.Request) (sched.Placement,
 	if err := e.door(ctx, toSelect, r, &l.Own); err != nil {
 		return sched.Placement{}, err
 	}
-	return e.selectNow(l, r.ID, &l.Own)
+	return e.selectNow(e.current(), l, r.ID, &l.Own)
 }
 
 // selectNow makes an advisory selection.
-func (e *Engine) selectNow(l *pool.Look, id string, r *pool.Request) (sched.Placement, error) {
-	l.Take(e.world.Load(), r, -1, pool.Lazily(e.env.Now))
+func (e *Engine) selectNow(w *pool.World, l *pool.Look, id string, r *pool.Request) (sched.Placement, error) {
+	l.Take(w, r, -1, pool.Lazily(e.env.Now))
 	choice, failed := l.Choose(e.rand)
 	if failed != nil {
 		return sched.Placement{}, sched.FailureError(id, failed)

@@ -2,6 +2,8 @@ package actor
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 	"github.com/seed-3c5df8a4/turnstile/sched"
@@ -17,18 +19,11 @@ func (e *Engine) edit(f func(*pool.World) (gone []*shards.Shard, err error)) err
 	ctxErr := e.do(context.Background(), func(c *core) {
 		next := *e.world.Load()
 		var gone []*shards.Shard
-		before := next.Table
 		if gone, err = f(&next); err != nil {
 			return
 		}
-		moved := e.config.Index && next.Table != before
-		if moved {
-			next.Index = next.Table.Reindex(next.Index, pool.IndexWeights(e.params))
-		}
-		c.adopt(next.Made(), gone)
-		if moved {
-			next.Table.Shown(next.Index)
-		}
+		c.adopt(next, gone)
+		c.catchUp()
 	})
 	if ctxErr != nil {
 		return ctxErr
@@ -37,9 +32,14 @@ func (e *Engine) edit(f func(*pool.World) (gone []*shards.Shard, err error)) err
 }
 
 // adopt goes over to another world.
-func (c *core) adopt(world *pool.World, gone []*shards.Shard) {
+func (c *core) adopt(next pool.World, gone []*shards.Shard) {
 	e := c.e
 	old := e.world.Load()
+	moved := e.config.Index && next.Table != old.Table
+	if moved {
+		next.Index = next.Table.Reindex(next.Index, pool.IndexWeights(e.params))
+	}
+	world := next.Made()
 	if world.Profile.CanQueue() {
 		e.env.EnableHints()
 	}
@@ -60,11 +60,33 @@ func (c *core) adopt(world *pool.World, gone []*shards.Shard) {
 		}
 		c.dropped += int64(len(dropped))
 	}
+	if moved {
+		world.Table.Shown(world.Index)
+	}
 	c.line.UnblockAll()
 	if old.Profile != world.Profile {
 		c.reclass(world.Profile)
 	}
-	c.catchUp()
+}
+
+// endAsides has those workers no longer overloaded whose time aside is over.
+func (c *core) endAsides() {
+	next := *c.e.world.Load()
+	if end := next.Table.AsideEnd(); end == shards.NeverEnds || c.Now() < end {
+		return
+	}
+	next.Table = next.Table.WithoutAsides(c.Now())
+	c.adopt(next, nil)
+}
+
+// current returns the world as of now, for those who are not the actor.
+func (e *Engine) current() *pool.World {
+	w := e.world.Load()
+	if end := w.Table.AsideEnd(); end != shards.NeverEnds && e.now() >= end {
+		_ = e.do(context.Background(), func(*core) {}) // it catches up first
+		w = e.world.Load()
+	}
+	return w
 }
 
 // reclass has everyone who waits classed anew.
@@ -103,14 +125,43 @@ func (e *Engine) SetWorkers(workers []sched.Worker) error {
 }
 
 // RemoveWorker implements engine.Engine.
-func (e *Engine) RemoveWorker(id uint64) error {
+func (e *Engine) RemoveWorker(id uint64) error { return e.RemoveIncarnation(id, "") }
+
+// RemoveIncarnation implements engine.Engine.
+func (e *Engine) RemoveIncarnation(id uint64, incarnation string) error {
 	return e.edit(func(world *pool.World) ([]*shards.Shard, error) {
-		table, gone, ok := world.Table.Without(id)
-		if !ok {
-			return nil, unknownWorker(id)
+		if err := known(world.Table, id, incarnation); err != nil {
+			return nil, err
 		}
+		table, gone, _ := world.Table.Without(id)
 		world.Table = table
 		return gone, nil
+	})
+}
+
+// SetAside implements engine.Engine.
+func (e *Engine) SetAside(worker uint64, d time.Duration) error {
+	return e.SetAsideIncarnation(worker, "", d)
+}
+
+// SetAsideIncarnation implements engine.Engine.
+func (e *Engine) SetAsideIncarnation(worker uint64, incarnation string, d time.Duration) error {
+	if d < 0 {
+		return &sched.Error{
+			Code: sched.ErrInvalid, Worker: worker, HasWorker: true, Rule: fmt.Sprintf("time aside %v: must not be negative", d),
+		}
+	}
+	return e.edit(func(world *pool.World) ([]*shards.Shard, error) {
+		if err := known(world.Table, worker, incarnation); err != nil {
+			return nil, err
+		}
+		if d == 0 {
+			world.Table = world.Table.WithoutAside(worker)
+		} else {
+			now := e.now()
+			world.Table = world.Table.WithAside(worker, now+min(int64(d), shards.NeverEnds-1-now))
+		}
+		return nil, nil
 	})
 }
 

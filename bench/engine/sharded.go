@@ -41,3 +41,6 @@ func (s *Sharded) SetProfileYAML(text []byte) error {
 	}
 	return s.SetProfile(file.For(s.model))
 }
+
+// SetWorkers implements Engine.
+func (s *Sharded) SetWorkers(workers []sched.Worker) error { return s.Scheduler.SetWorkers(workers) }
