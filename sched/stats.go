@@ -165,6 +165,7 @@ func (s *Scheduler) Stats() Stats {
 		Expired: s.counters.expired.Load(), Leaked: s.counters.leaked.Load(), Dropped: s.counters.dropped.Load(),
 		Epochs: s.counters.epochs.Load(), Retries: s.counters.retries.Load(),
 		EpochSizes: Histogram(epochBuckets.Read(s.counters.epochSizes.Load())),
+		Aside:      s.aside(w.Table),
 	}
 	if s.sampler != nil {
 		stats.SelectionTimes = Histogram(selectionBuckets.Read(s.sampler.Times))

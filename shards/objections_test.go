@@ -15,7 +15,7 @@ func TestObjectionsAgreeWithTheChecks(t *testing.T) {
 	t.Parallel()
 	checks := map[string]shards.Check{
 		"not-allowed": shards.NotAllowed, "excluded": shards.NotAllowed, "draining": shards.Unavailable,
-		"unavailable": shards.Unavailable, "lacks-taint": shards.Untainted, "overloaded": shards.Overloaded,
+		"unavailable": shards.Unavailable, "lacks-taint": shards.Untainted, "overloaded": shards.Overloaded, "set-aside": shards.Overloaded,
 	}
 	r := seeded(11)
 	some := func(of []uint64) []uint64 {
@@ -36,6 +36,11 @@ func TestObjectionsAgreeWithTheChecks(t *testing.T) {
 		}
 		for _, id := range some(ids) {
 			table, _ = table.WithDraining(id, r.IntN(3) == 0)
+		}
+		for _, id := range some(ids) {
+			if r.IntN(3) == 0 {
+				table = table.WithAside(id, 1)
+			}
 		}
 		c := shards.Constraints{Excluded: some(ids)}
 		if r.IntN(2) == 0 {
@@ -60,7 +65,7 @@ func TestObjectionsAgreeWithTheChecks(t *testing.T) {
 			}
 			require.Equal(t, want, table.CheckRank(&c, id), "rank %v of %+v: %v", id, c, got)
 			require.Equal(t, c.Pinned && c.Pin != id, len(rest) < len(got))
-			lets := len(got) == 0 || len(got) == 1 && got[0].Rule == "overloaded"
+			lets := !slices.ContainsFunc(got, func(o shards.Objection) bool { return o.Rule != "overloaded" && o.Rule != "set-aside" })
 			require.Equal(t, lets, slices.Contains(eligible, int32(i)), "rank %v of %+v: %v", id, c, got)
 		}
 	}
