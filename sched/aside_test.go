@@ -118,7 +118,7 @@ func TestAsideEndsForRequestsThatWait(t *testing.T) {
 func TestPoolIsReplacedWhole(t *testing.T) {
 	t.Parallel()
 	for name, also := range map[string][]sched.PoolSet{
-		"with the sets":    {sched.AlsoAvailable([]uint64{2, 3}), sched.AlsoOverloaded(nil), sched.AlsoDraining([]uint64{3, 9}), nil},
+		"with the sets":    {sched.AlsoAvailable([]uint64{2, 3}), sched.AlsoOverloaded(nil), sched.AlsoDraining([]uint64{3, 9}), {}},
 		"without the sets": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -236,4 +236,31 @@ func TestDoSetsAside(t *testing.T) {
 	require.Empty(t, s.Stats().Aside)
 	require.NoError(t, sched.RetryElsewhere(nil, sched.AndSetAside(time.Minute)))
 	requireIdle(t, s)
+}
+
+// A request in line for the rank that fails does not get it.
+func TestDoSetsAsideFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
+		addWorkers(t, s, 1)
+		began := time.Now()
+		waited := make(chan time.Duration, 1)
+		r := &sched.Request{ID: "r", ISL: 100}
+		err := s.Do(t.Context(), r, func(context.Context, *sched.Booking) error {
+			go func() {
+				b, err := s.Schedule(t.Context(), &sched.Request{ID: "next", ISL: 100})
+				if assert.NoError(t, err) {
+					assert.NoError(t, b.Release())
+				}
+				waited <- time.Since(began)
+			}()
+			synctest.Wait()
+			return sched.RetryElsewhere(errors.New("connection refused"), sched.AndSetAside(time.Minute))
+		})
+		require.ErrorIs(t, err, sched.ErrNoEndpoints)
+		require.Equal(t, time.Minute, <-waited)
+		requireIdle(t, s)
+		require.NoError(t, s.Close())
+	})
 }

@@ -27,22 +27,24 @@ func (s *Scheduler) UpsertWorker(w Worker) error {
 }
 
 // PoolSet is a set of workers that SetWorkers replaces in the same step.
-type PoolSet func(*shards.Table) *shards.Table
+type PoolSet struct {
+	apply func(*shards.Table) *shards.Table
+}
 
 // AlsoOverloaded has SetWorkers do what SetOverloaded does, in the same step.
 func AlsoOverloaded(ids []uint64) PoolSet {
-	return func(t *shards.Table) *shards.Table { return t.WithOverloaded(ids) }
+	return PoolSet{func(t *shards.Table) *shards.Table { return t.WithOverloaded(ids) }}
 }
 
 // AlsoAvailable has SetWorkers do what SetAvailable does, in the same step.
 func AlsoAvailable(ids []uint64) PoolSet {
-	return func(t *shards.Table) *shards.Table { return t.WithAvailable(ids) }
+	return PoolSet{func(t *shards.Table) *shards.Table { return t.WithAvailable(ids) }}
 }
 
 // AlsoDraining has SetWorkers make these the workers that drain, in the same step:
 // all others do not. Ids that are not among the workers mean nothing.
 func AlsoDraining(ids []uint64) PoolSet {
-	return func(t *shards.Table) *shards.Table { return t.WithAllDraining(ids) }
+	return PoolSet{func(t *shards.Table) *shards.Table { return t.WithAllDraining(ids) }}
 }
 
 // SetWorkers makes these the workers, all in one step, removals first. One that
@@ -61,8 +63,8 @@ func (s *Scheduler) SetWorkers(workers []Worker, also ...PoolSet) error {
 			return nil, invalidWorker(err)
 		}
 		for _, set := range also {
-			if set != nil {
-				table = set(table)
+			if set.apply != nil {
+				table = set.apply(table)
 			}
 		}
 		world.Table = table

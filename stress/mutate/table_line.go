@@ -103,14 +103,14 @@ func lineTable() []Mutation {
 			Name:      "set no timer for decay",
 			Breaks:    "a rank that decay frees is noticed by nobody",
 			Invariant: "6",
-			Edits:     edit(lineFile, "	next := min(l.queue.NextDue(), l.queue.NextRetest())\n", "	next := l.queue.NextDue()\n"),
+			Edits:     edit(lineFile, "	next := min(l.queue.NextDue(), l.nextRetest())\n", "	next := l.queue.NextDue()\n"),
 			Test:      schedTest("TestDecayIsActedOnAtItsInstant"),
 		},
 		{
 			Name:      "set no timer for due times",
 			Breaks:    "a request waits past its due time",
 			Invariant: "6",
-			Edits:     edit(lineFile, "	next := min(l.queue.NextDue(), l.queue.NextRetest())\n", "	next := l.queue.NextRetest()\n"),
+			Edits:     edit(lineFile, "	next := min(l.queue.NextDue(), l.nextRetest())\n", "	next := l.nextRetest()\n"),
 			Test:      schedTest("TestWaitingInABubble"),
 		},
 		{

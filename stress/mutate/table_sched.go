@@ -14,6 +14,7 @@ const (
 	recordFile    = "sched/record.go"
 	closeFile     = "sched/close.go"
 	doFile        = "sched/do.go"
+	asideFile     = "sched/aside.go"
 	bookingFile   = "sched/booking.go"
 	idsFile       = "sched/internal/ids/table.go"
 )
@@ -186,7 +187,7 @@ func lifecycleTable() []Mutation {
 			Name:      "keep the bookings of a removed worker",
 			Breaks:    "their owners are not told",
 			Invariant: "7",
-			Edits:     edit(topologyFile, "		for _, shard := range gone {\n			s.dropRank(shard)\n		}\n", "		_ = gone\n"),
+			Edits:     edit(topologyFile, "	for _, shard := range gone {\n		s.dropRank(shard)\n	}\n", "	_ = gone\n"),
 			Test:      schedTest("TestRemovedWorkerComesBackEmpty"),
 			Hangs:     true,
 		},
@@ -236,8 +237,10 @@ func lifecycleTable() []Mutation {
 			Name:      "let Do keep the booking when the callback panics",
 			Breaks:    "load that nobody will release",
 			Invariant: "7, 10",
-			Edits: edit(doFile, "	defer func() { _ = b.Release() }()\n	if _, err := b.Instance(); err != nil {\n		return RetryElsewhere(err)\n	}\n	return f(ctx, b)\n",
-				"	if _, err := b.Instance(); err != nil {\n		_ = b.Release()\n		return RetryElsewhere(err)\n	}\n	err := f(ctx, b)\n	_ = b.Release()\n	return err\n"),
+			Edits: []Edit{
+				{doFile, "	defer func() { _ = b.Release() }()\n", ""},
+				{doFile, "	err = f(ctx, b)\n", "	err = f(ctx, b)\n	_ = b.Release()\n"},
+			},
 			Test: schedTest("TestDo"),
 		},
 		{

@@ -181,14 +181,14 @@ func shardsTable() []Mutation {
 			Name:      "let a worker that is added again have its old ranks",
 			Breaks:    "an upsert makes new ranks of those that stay",
 			Invariant: "7",
-			Edits:     edit(tableFile, "			if at := t.Slot(id); at >= 0 {\n", "			if at := t.Slot(id); at >= 0 && newShard == nil {\n"),
+			Edits:     edit(tableFile, "			if at := t.Slot(id); at >= 0 && same {\n", "			if at := t.Slot(id); at >= 0 && newShard == nil {\n"),
 			Test:      shardsTest("TestUpsertKeepsShards"),
 		},
 		{
 			Name:      "end draining by an upsert",
 			Breaks:    "a worker that drains takes new requests",
 			Invariant: "4",
-			Edits:     edit(tableFile, "		if _, draining := t.draining[w.ID]; draining {\n", "		if _, draining := t.draining[w.ID]; draining && newShard == nil {\n"),
+			Edits:     edit(tableFile, "	if _, draining := from.draining[id]; draining {\n", "	if _, draining := from.draining[id]; draining && id == 0 {\n"),
 			Test:      shardsTest("TestDraining"),
 		},
 	}

@@ -1,0 +1,76 @@
+package mutate
+
+const asideTableFile = "shards/aside.go"
+
+// rulesTable breaks the rules that go beyond Dynamo's.
+func rulesTable() []Mutation {
+	return []Mutation{
+		{
+			Name:      "set no timer for the end of a setting aside",
+			Breaks:    "a request waits on a worker that is not aside any more",
+			Invariant: "6",
+			Edits:     edit(lineFile, "	return min(l.queue.NextRetest(), l.world.Table.AsideEnd())\n", "	return l.queue.NextRetest()\n"),
+			Test:      schedTest("TestAsideEndsForRequestsThatWait"),
+			Hangs:     true,
+		},
+		{
+			Name:      "have no caller end a setting aside",
+			Breaks:    "a worker is aside until somebody waits for it",
+			Invariant: "4",
+			Edits:     edit(asideFile, "	if w.Table.AsideEnd() == shards.NeverEnds {\n", "	if true {\n"),
+			Test:      schedTest("TestSetAside"),
+		},
+		{
+			Name:      "let a shorter setting aside hold",
+			Breaks:    "who learned less of a worker overrules who learned more",
+			Invariant: "4",
+			Edits:     edit(asideTableFile, "	copied.hold(id, max(until, t.aside[id]))\n", "	copied.hold(id, until)\n"),
+			Test:      schedTest("TestSetAside"),
+		},
+		{
+			Name:      "set a worker aside after its rank was released",
+			Breaks:    "the next request in line goes to the worker that failed",
+			Invariant: "4",
+			Edits: []Edit{
+				{doFile, "	defer func() { _ = b.Release() }()\n	worker", "	worker"},
+				{doFile, "	err = f(ctx, b)\n", "	func() {\n		defer func() { _ = b.Release() }()\n		err = f(ctx, b)\n	}()\n"},
+			},
+			Test: schedTest("TestDoSetsAsideFirst"),
+		},
+		{
+			Name:      "set aside whatever process has the id",
+			Breaks:    "a new process pays for the one before it",
+			Invariant: "4",
+			Edits:     edit(doFile, "s.SetAsideIncarnation(worker.ID, worker.Incarnation, retry.aside)", "s.SetAside(worker.ID, retry.aside)"),
+			Test:      schedTest("TestDoSetsAside"),
+		},
+		{
+			Name:      "take another process for the one before it",
+			Breaks:    "a process that starts empty has the load of the one that went",
+			Invariant: "7",
+			Edits:     edit(tableFile, "		same := known == nil || !known.Another(w.Incarnation)\n", "		same := true\n"),
+			Test:      shardsTest("TestIncarnations"),
+		},
+		{
+			Name:      "forget the incarnation that is known",
+			Breaks:    "another process is not recognised after an update without a name",
+			Invariant: "7",
+			Edits:     edit(tableFile, "			w.Incarnation = known.Incarnation // w is not published yet: known is another\n", ""),
+			Test:      shardsTest("TestIncarnations"),
+		},
+		{
+			Name:      "remove whatever process has the id",
+			Breaks:    "late news of a process ends the one that took its place",
+			Invariant: "7",
+			Edits:     edit(topologyFile, "	case w.Another(incarnation):\n		return staleIncarnation", "	case false:\n		return staleIncarnation"),
+			Test:      schedTest("TestSetAside"),
+		},
+		{
+			Name:      "replace the workers before the sets that go with them",
+			Breaks:    "requests that wait see a moment without a worker",
+			Invariant: "4",
+			Edits:     edit(topologyFile, "				table = set.apply(table)\n", "				_ = set.apply(table)\n"),
+			Test:      schedTest("TestPoolIsReplacedWhole"),
+		},
+	}
+}
