@@ -14,10 +14,15 @@ type waiter struct {
 	request *sched.Request
 	query   bool
 	class   int
+	lane    string
 	cached  int64
+	// lacks is since when the request has had no usable rank, or haveOne.
+	lacks int64
 	// answer gets the outcome; it has room for it.
 	answer chan answer
 }
+
+const haveOne = -1
 
 // answer is the outcome of a request.
 type answer struct {
@@ -59,15 +64,16 @@ func (m *Model) decide(q *sched.Request, query bool) (*waiter, answer) {
 		return nil, m.refuse(q, query, err)
 	}
 	ranks := m.eligible(q)
-	if len(ranks) > 0 && len(m.usable(q)) == 0 {
-		return nil, m.refuse(q, query, m.noRank(q))
-	}
 	best := int64(0)
 	for _, r := range ranks {
 		best = max(best, m.cached(q, r.id))
 	}
 	index := m.profile.Classify(q.Class, q.ISL-best)
 	class := &m.profile.Classes[index]
+	lacks := len(m.usable(q)) == 0
+	if lacks && !m.awaits(index, q) && (len(ranks) > 0 || len(m.workers) == 0) {
+		return nil, m.refuse(q, query, m.noRank(q))
+	}
 	wait := m.mustWait(index, q)
 
 	if limit, never := class.NeverQueues(); never {
@@ -76,10 +82,10 @@ func (m *Model) decide(q *sched.Request, query bool) (*waiter, answer) {
 			m.saw("4 never queues")
 			return nil, m.refuse(q, query, full(q, class, limit, used[limit], 0))
 		}
-		return nil, m.admit(q, query)
+		return nil, m.admit(index, q, query)
 	}
 	if len(m.waiting) == 0 && !wait {
-		return nil, m.admit(q, query)
+		return nil, m.admit(index, q, query)
 	}
 
 	used := m.usage(index)
@@ -89,7 +95,10 @@ func (m *Model) decide(q *sched.Request, query bool) (*waiter, answer) {
 			Seq: m.seq, Priority: q.Priority, Due: m.dueOf(q), Arrival: m.now(),
 			Jump: int64(math.Round(max(0, q.Jump) * 1e9)), Cost: max(1, q.ISL-best),
 		},
-		request: q, query: query, class: index, cached: best, answer: make(chan answer, 1),
+		request: q, query: query, class: index, lane: laneOf(q), cached: best, lacks: haveOne, answer: make(chan answer, 1),
+	}
+	if lacks {
+		w.lacks = m.now()
 	}
 	m.waiting = append(m.waiting, w)
 	m.dispatch()
@@ -107,6 +116,9 @@ func (m *Model) decide(q *sched.Request, query bool) (*waiter, answer) {
 		e := refusal(q, sched.ErrWouldQueue)
 		e.Class, e.Pending, e.Tokens, e.Cached = class.Name, used[0], used[1], used[2]
 		return nil, m.refuse(q, query, e)
+	}
+	if lacks && m.awaits(index, q) {
+		m.saw("13 waits for an endpoint")
 	}
 	m.tell(sched.Decision{Kind: sched.DecisionQueued, Request: q.ID, Query: query})
 	m.most = max(m.most, len(m.waiting))
@@ -126,8 +138,6 @@ func (m *Model) check(q *sched.Request) error {
 		return refusal(q, sched.ErrDuplicate)
 	case m.dueOf(q) <= m.now():
 		return refusal(q, sched.ErrDeadline)
-	case len(m.workers) == 0:
-		return refusal(q, sched.ErrNoEndpoints)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -23,6 +24,19 @@ type blocks struct {
 
 func newBlocks() blocks {
 	return blocks{prompt: map[string]*block{}, output: map[*booking][]int64{}}
+}
+
+// clone returns a copy that shares nothing.
+func (s *blocks) clone() blocks {
+	c := newBlocks()
+	for path, b := range s.prompt {
+		copied := *b
+		c.prompt[path] = &copied
+	}
+	for b, weights := range s.output {
+		c.output[b] = slices.Clone(weights)
+	}
+	return c
 }
 
 // pathsOf names each block of a prompt by itself and all before it.

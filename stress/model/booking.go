@@ -152,6 +152,38 @@ func (b *booking) Transfer(to sched.RankID) (sched.Placement, error) {
 	return b.Placement(), err
 }
 
+// TransferToBest implements engine.Booking.
+func (b *booking) TransferToBest(allowed []uint64) (sched.Placement, error) {
+	err := b.change(func() error {
+		q := *b.request
+		q.Pin, q.Prefer = nil, nil
+		if allowed != nil {
+			q.Allowed = allowed
+		}
+		to, err := b.best(&q)
+		switch {
+		case err != nil:
+			return err
+		case to == b.rank:
+			b.model.saw("transfer to best: stays")
+			return sched.ErrUnchanged
+		}
+		b.model.saw("transfer to best: moves")
+		b.place(to, b.unplace())
+		return nil
+	})
+	return b.Placement(), err
+}
+
+// best chooses the rank for a request as if the booking were released.
+func (b *booking) best(q *sched.Request) (*rank, error) {
+	entry, prefill, blocks := b.entry, b.rank.prefill.clone(), b.rank.blocks.clone()
+	b.unplace()
+	to, err := b.model.choose(q, b.model.usable(q))
+	b.entry, b.rank.prefill, b.rank.blocks = entry, prefill, blocks
+	return to, err
+}
+
 // expire ends every booking that was not touched for the ttl, in booking order.
 func (m *Model) expire() {
 	if m.setup.TTL == 0 {

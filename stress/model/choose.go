@@ -34,16 +34,45 @@ func (m *Model) eligible(q *sched.Request) []*rank {
 	return out
 }
 
+// load is what makes the rank busy.
+func (m *Model) load(r *rank) Load {
+	return Load{
+		Prefill: r.prefill.active(m.now()), Requests: r.blocks.requests(), Blocks: r.blocks.active(),
+		MaxBatched: r.worker.MaxBatchedTokens, TotalBlocks: r.worker.TotalKVBlocks,
+	}
+}
+
 // usable are the eligible ranks that are not overloaded.
 func (m *Model) usable(q *sched.Request) []*rank {
 	return slices.DeleteFunc(m.eligible(q), m.isOverloaded)
 }
 
-func (m *Model) isOverloaded(r *rank) bool { return slices.Contains(m.overloaded, r.id.Worker) }
+func (m *Model) isOverloaded(r *rank) bool {
+	return slices.Contains(m.overloaded, r.id.Worker) || m.now() < r.worker.aside
+}
 
-// choose picks the rank for a request, or says why there is none.
-func (m *Model) choose(q *sched.Request) (*rank, error) {
+// open are the usable ranks among which a class may choose.
+func (m *Model) open(class int, q *sched.Request) []*rank {
+	c := &m.profile.Classes[class]
 	ranks := m.usable(q)
+	if q.Pin != nil {
+		return ranks
+	}
+	all := len(ranks)
+	ranks = slices.DeleteFunc(ranks, func(r *rank) bool { return c.Idle && c.Busy(m.load(r)) })
+	if len(ranks) < all {
+		m.saw("3 from idle ranks")
+	}
+	all = len(ranks)
+	ranks = slices.DeleteFunc(ranks, func(r *rank) bool { return m.guarded(class, r) })
+	if len(ranks) < all {
+		m.saw("12 guarded rank left out")
+	}
+	return ranks
+}
+
+// choose picks the rank for a request among some, or says why there is none.
+func (m *Model) choose(q *sched.Request, ranks []*rank) (*rank, error) {
 	if len(ranks) == 0 {
 		return nil, m.noRank(q)
 	}
@@ -109,11 +138,13 @@ func (m *Model) cost(q *sched.Request, r *rank, ranks []*rank) float64 {
 		decay = 1 / (1 + float64(k*float64((active-lowest)/size))/blocks)
 	}
 	o := overlapOn(q, r.id)
-	credit := float64(float64(m.setup.OverlapCredit*decay)*o.Device) + float64(0.75*o.Host) + float64(0.25*o.Disk)
-	potential := r.blocks.active() + r.blocks.additional(q.Blocks)
-	cost := float64(m.setup.PrefillScale*max(0, raw-float64(size*credit))) +
-		float64(size*float64(potential)) +
-		float64(float64(size*m.setup.RequestWeight)*float64(r.blocks.requests()))
+	credit := float64(float64(m.setup.OverlapCredit*decay)*o.Device) + float64(m.tiers.Host*o.Host) + float64(m.tiers.Disk*o.Disk)
+	potential := float64(r.blocks.active() + r.blocks.additional(q.Blocks))
+	requests := float64(float64(size*m.setup.RequestWeight) * float64(r.blocks.requests()))
+	cost := float64(m.setup.PrefillScale*max(0, raw-float64(size*credit))) + float64(size*potential) + requests
+	if m.setup.Role == "decode" && q.NoPrefillTracking && m.setup.OverlapCredit > 0 {
+		cost = float64(size*max(0, potential-credit)) + requests
+	}
 	weight := 0.0
 	for _, t := range r.worker.taintSet() {
 		weight += q.PreferredTaints[t]
@@ -133,7 +164,7 @@ func overlapOn(q *sched.Request, id sched.RankID) sched.Overlap {
 // cached returns the tokens of a request that a rank has in its caches.
 func (m *Model) cached(q *sched.Request, id sched.RankID) int64 {
 	o := overlapOn(q, id)
-	blocks := float64(o.Device) + float64(0.75*o.Host) + float64(0.25*o.Disk)
+	blocks := float64(o.Device) + float64(m.tiers.Host*o.Host) + float64(m.tiers.Disk*o.Disk)
 	return int64(min(math.Round(float64(blocks*float64(m.setup.BlockSize))), float64(q.ISL)))
 }
 

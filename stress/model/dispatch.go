@@ -1,23 +1,54 @@
 package model
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/seed-3c5df8a4/turnstile/sched"
 )
 
 // mustWait is the gate: whether a request has ranks and too many of them are busy
-// for its class or overloaded.
+// for its class or overloaded, or all of them are that or guarded; or whether it has
+// none and waits for one.
 func (m *Model) mustWait(class int, q *sched.Request) bool {
 	c := &m.profile.Classes[class]
 	ranks := m.eligible(q)
-	blocked := 0
+	if len(m.usable(q)) == 0 && m.awaits(class, q) {
+		return true
+	}
+	blocked, guarded := 0, 0
 	for _, r := range ranks {
-		if m.isOverloaded(r) || c.Busy(r.prefill.active(m.now()), r.worker.MaxBatchedTokens) {
+		switch {
+		case m.isOverloaded(r) || c.Busy(m.load(r)):
 			blocked++
+		case m.guarded(class, r):
+			guarded++
 		}
 	}
-	return c.MustWait(blocked, len(ranks))
+	if c.MustWait(blocked, len(ranks)) {
+		return true
+	}
+	if guarded > 0 && blocked+guarded == len(ranks) {
+		m.saw("12 waits for a guarded rank")
+		return true
+	}
+	return false
+}
+
+// guarded reports whether somebody of another class guards a rank against a class.
+func (m *Model) guarded(class int, r *rank) bool {
+	if !m.profile.Classes[class].Bound() {
+		return false
+	}
+	for _, w := range m.waiting {
+		guard := &m.profile.Classes[w.class]
+		if w.class != class && guard.Guards(m.now()-w.Arrival) &&
+			guard.PrefillBusy(r.prefill.active(m.now()), r.worker.MaxBatchedTokens) &&
+			slices.Contains(m.eligible(w.request), r) {
+			return true
+		}
+	}
+	return false
 }
 
 // dispatch serves whoever can run, one after the other, each when it is its turn.
@@ -42,15 +73,15 @@ func (m *Model) dispatch() {
 		}
 		w := candidates[class]
 		m.remove(w)
-		w.answer <- m.admit(w.request, w.query)
+		w.answer <- m.admit(w.class, w.request, w.query)
 	}
 	m.setTimer()
 }
 
-// candidates returns for each class who of those that can run goes first.
+// candidates returns for each class the best head of its lanes that can run.
 func (m *Model) candidates() []*waiter {
 	best := make([]*waiter, len(m.profile.Classes))
-	for _, w := range m.waiting {
+	for _, w := range m.heads() {
 		if m.mustWait(w.class, w.request) {
 			continue
 		}
@@ -66,9 +97,42 @@ func (m *Model) candidates() []*waiter {
 	return best
 }
 
+// heads returns who is first in each lane, lanes in order of arrival.
+func (m *Model) heads() []*waiter {
+	var heads []*waiter
+	for _, w := range m.waiting {
+		i := slices.IndexFunc(heads, func(h *waiter) bool { return h.class == w.class && h.lane == w.lane })
+		class := &m.profile.Classes[w.class]
+		switch {
+		case i < 0:
+			heads = append(heads, w)
+		case class.Before(&w.Entry, &heads[i].Entry, m.now()):
+			if class.aged(&heads[i].Entry, m.now()) != class.aged(&w.Entry, m.now()) && heads[i].Priority == w.Priority {
+				m.saw("6 by age")
+			}
+			heads[i] = w
+		}
+	}
+	return heads
+}
+
+// laneOf names the constraints that the requests of a lane share.
+func laneOf(q *sched.Request) string {
+	set := func(ids []uint64) []uint64 { return slices.Compact(slices.Sorted(slices.Values(ids))) }
+	pin, allowed := "", ""
+	if q.Pin != nil {
+		pin = q.Pin.String()
+	}
+	if q.Allowed != nil {
+		allowed = fmt.Sprint(set(q.Allowed))
+	}
+	taints := slices.Compact(slices.Sorted(slices.Values(q.RequiredTaints)))
+	return fmt.Sprintf("%s %s %v %q", pin, allowed, set(q.Excluded), taints)
+}
+
 // admit selects and books as one step.
-func (m *Model) admit(q *sched.Request, query bool) answer {
-	r, err := m.choose(q)
+func (m *Model) admit(class int, q *sched.Request, query bool) answer {
+	r, err := m.choose(q, m.open(class, q))
 	if err != nil {
 		return m.refuse(q, query, err)
 	}

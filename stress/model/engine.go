@@ -19,6 +19,7 @@ type Model struct {
 
 	mu         sync.Mutex // guards everything below
 	profile    *Profile
+	tiers      Tiers
 	round      *Round
 	workers    []*worker
 	overloaded []uint64
@@ -40,12 +41,14 @@ var _ engine.Engine = (*Model)(nil)
 // New returns a model as a script asks for it.
 func New(s script.Setup) (*Model, error) {
 	profile, err := ParseProfile(s.PolicyYAML)
-	known := slices.Contains([]string{"kv", "round-robin", "least-loaded"}, s.Selector)
+	tiers, _ := ParseTiers(s.PolicyYAML)
+	known := slices.Contains([]string{"kv", "round-robin", "least-loaded"}, s.Selector) &&
+		slices.Contains([]string{"both", "decode"}, s.Role)
 	if err != nil || !known || s.BlockSize < 1 || s.TTL < 0 {
 		return nil, &sched.Error{Code: sched.ErrInvalid, Cause: err}
 	}
 	return &Model{
-		setup: s, origin: s.Clock.Now(), profile: profile, round: NewRound(len(profile.Classes)),
+		setup: s, origin: s.Clock.Now(), profile: profile, tiers: tiers, round: NewRound(len(profile.Classes)),
 		live: map[string]*booking{}, attempts: map[string]uint64{}, seen: map[string]int{},
 	}, nil
 }
@@ -67,6 +70,8 @@ func (m *Model) change(f func() error) error {
 	if err := f(); err != nil {
 		return err
 	}
+	m.noteLacks()
+	m.failLacks()
 	m.dispatch()
 	return nil
 }
@@ -114,7 +119,7 @@ func (m *Model) Select(_ context.Context, q *sched.Request) (sched.Placement, er
 	case q.Pin != nil && q.Allowed != nil && !slices.Contains(q.Allowed, q.Pin.Worker):
 		return sched.Placement{}, refusal(q, sched.ErrPinNotAllowed)
 	}
-	r, err := m.choose(q)
+	r, err := m.choose(q, m.usable(q))
 	if err != nil {
 		return sched.Placement{}, err
 	}
@@ -165,6 +170,15 @@ func (m *Model) Release(id string, attempt uint64) error {
 func (m *Model) Transfer(id string, attempt uint64, to sched.RankID) (p sched.Placement, err error) {
 	err = m.byID(id, attempt, func(b *booking) (err error) {
 		p, err = b.Transfer(to)
+		return err
+	})
+	return p, err
+}
+
+// TransferToBest implements engine.Engine.
+func (m *Model) TransferToBest(id string, attempt uint64, allowed []uint64) (p sched.Placement, err error) {
+	err = m.byID(id, attempt, func(b *booking) (err error) {
+		p, err = b.TransferToBest(allowed)
 		return err
 	})
 	return p, err

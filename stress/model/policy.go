@@ -10,9 +10,20 @@ type Class struct {
 	Quantum        int64
 	Threshold      *int64
 	Fraction       *float64
+	KVFraction     *float64
+	MaxRequests    int64   // 0 for none
 	Ratio          float64 // 1 unless given
+	Idle           bool    // chooses from the ranks that are not busy for it
 	MaxAge         int64   // ns, 0 for none
+	Guard          int64   // ns, 0 for none
+	EndpointWait   int64   // ns, 0 for none
 	Limits         [3]*int64
+}
+
+// Load is what makes a rank busy.
+type Load struct {
+	Prefill, Requests, Blocks int64
+	MaxBatched, TotalBlocks   int64 // what its worker can do; 0 blocks: unknown
 }
 
 // LimitNames names the limits, in the order in which they are tested.
@@ -21,8 +32,11 @@ var LimitNames = [3]string{"requests", "raw-tokens", "cached-tokens"}
 // Usage is what the waiting requests of a class amount to, as the limits count.
 type Usage [3]int64
 
-// CanQueue reports whether a request of the class can ever have to wait.
-func (c *Class) CanQueue() bool { return c.Threshold != nil || c.Fraction != nil }
+// CanQueue reports whether a request of the class can ever have to wait for a busy
+// rank.
+func (c *Class) CanQueue() bool {
+	return c.Threshold != nil || c.Fraction != nil || c.KVFraction != nil || c.MaxRequests > 0
+}
 
 // NeverQueues returns the first limit that is 0.
 func (c *Class) NeverQueues() (limit int, never bool) {
@@ -34,10 +48,35 @@ func (c *Class) NeverQueues() (limit int, never bool) {
 	return 0, false
 }
 
-// Busy reports whether a rank with that many active prefill tokens is busy.
-func (c *Class) Busy(active, maxBatched int64) bool {
+// Bound reports whether the guards of other classes bind this one: rule 12.
+func (c *Class) Bound() bool {
+	_, never := c.NeverQueues()
+	return c.CanQueue() && !never
+}
+
+// Guards reports whether a request that has waited so long guards ranks.
+func (c *Class) Guards(waited int64) bool {
+	_, never := c.NeverQueues()
+	return c.Guard > 0 && !never && waited >= c.Guard
+}
+
+// Awaits reports whether a request of the class waits for an endpoint: rule 13.
+func (c *Class) Awaits() bool {
+	_, never := c.NeverQueues()
+	return c.EndpointWait > 0 && !never
+}
+
+// PrefillBusy reports whether a rank with that many active prefill tokens is busy.
+func (c *Class) PrefillBusy(active, maxBatched int64) bool {
 	return c.Threshold != nil && active > *c.Threshold ||
 		c.Fraction != nil && float64(active) > *c.Fraction*float64(maxBatched)
+}
+
+// Busy reports whether a rank with that load is busy.
+func (c *Class) Busy(l Load) bool {
+	return c.PrefillBusy(l.Prefill, l.MaxBatched) ||
+		c.MaxRequests > 0 && l.Requests >= c.MaxRequests ||
+		c.KVFraction != nil && l.TotalBlocks > 0 && float64(l.Blocks) > *c.KVFraction*float64(l.TotalBlocks)
 }
 
 // MustWait is rule 3 of admission, given how many ranks are eligible, overload
@@ -53,8 +92,10 @@ func (c *Class) MustWait(blocked, eligible int) bool {
 	}
 }
 
-// Full returns the first limit that the usage has reached.
+// Full returns the first limit that the usage has reached; a limit counts at least
+// one worker.
 func (c *Class) Full(used Usage, workers int) (limit int, bound int64, full bool) {
+	workers = max(1, workers)
 	for i, l := range c.Limits {
 		if l == nil {
 			continue
@@ -83,10 +124,13 @@ type Profile struct {
 	Buckets       []Bucket
 }
 
+// Tiers are what a cached block of the lower tiers is worth.
+type Tiers struct{ Host, Disk float64 }
+
 // Bucket is a range of uncached tokens that begins at Min.
 type Bucket struct {
-	Name string `yaml:"bucket"`
-	Min  *int64 `yaml:"min_tokens"`
+	Name string
+	Min  *int64
 }
 
 // OneClass is the profile where no policy is given.

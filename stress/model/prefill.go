@@ -18,6 +18,9 @@ type prefillEntry struct {
 	expected *int64 // ns; nil for unknown
 }
 
+// clone returns a copy with the same entries.
+func (p *prefill) clone() prefill { return prefill{slices.Clone(p.entries), p.since} }
+
 func (p *prefill) insert(e *prefillEntry, now int64) {
 	if len(p.entries) == 0 {
 		p.since = now

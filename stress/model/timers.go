@@ -22,7 +22,7 @@ func (m *Model) setTimer() {
 func (m *Model) nextInstant() int64 {
 	next := int64(NoDue)
 	for _, w := range m.waiting {
-		next = min(next, w.Due)
+		next = min(next, w.Due, m.lackEnds(w))
 	}
 	if m.setup.TTL > 0 {
 		for _, b := range m.live {
@@ -32,10 +32,15 @@ func (m *Model) nextInstant() int64 {
 	if len(m.waiting) == 0 {
 		return next
 	}
+	for _, w := range m.workers {
+		if w.aside > m.now() {
+			next = min(next, w.aside)
+		}
+	}
 	for _, r := range m.ranks() {
 		for c := range m.profile.Classes {
 			busy := func(active int64) bool {
-				return m.profile.Classes[c].Busy(active, r.worker.MaxBatchedTokens)
+				return m.profile.Classes[c].PrefillBusy(active, r.worker.MaxBatchedTokens)
 			}
 			if at, ever := r.prefill.falls(m.now(), busy); ever {
 				next = min(next, at)
@@ -46,7 +51,7 @@ func (m *Model) nextInstant() int64 {
 }
 
 // tick does what is due: due times in arrival order, then ttls in booking order,
-// then dispatch.
+// then those without an endpoint for too long in arrival order, then dispatch.
 func (m *Model) tick() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -57,6 +62,8 @@ func (m *Model) tick() {
 		}
 	}
 	m.expire()
+	m.noteLacks()
+	m.failLacks()
 	before := len(m.waiting)
 	m.dispatch()
 	if len(m.waiting) < before {

@@ -3,6 +3,7 @@ package model
 import (
 	"math"
 	"slices"
+	"time"
 
 	"github.com/seed-3c5df8a4/turnstile/sched"
 )
@@ -11,6 +12,7 @@ import (
 type worker struct {
 	sched.Worker
 	draining bool
+	aside    int64 // until when it is set aside
 	ranks    []*rank
 }
 
@@ -49,8 +51,14 @@ func (m *Model) worker(id uint64) *worker {
 	return nil
 }
 
+// another reports whether the worker is another process than the one named. Only
+// names that are known are compared.
+func (w *worker) another(incarnation string) bool {
+	return w.Incarnation != "" && incarnation != "" && w.Incarnation != incarnation
+}
+
 func checkWorker(w sched.Worker) error {
-	if w.Ranks == 0 || w.Ranks > mostRanks || uint64(w.StartRank)+uint64(w.Ranks) > math.MaxUint32 || w.MaxBatchedTokens < 0 {
+	if w.Ranks == 0 || w.Ranks > mostRanks || uint64(w.StartRank)+uint64(w.Ranks) > math.MaxUint32 || w.MaxBatchedTokens < 0 || w.TotalKVBlocks < 0 {
 		return &sched.Error{Code: sched.ErrInvalid, Worker: w.ID, HasWorker: true}
 	}
 	return nil
@@ -62,9 +70,17 @@ func (m *Model) upsert(next sched.Worker) {
 		next.MaxBatchedTokens = defaultMaxBatched
 	}
 	w := m.worker(next.ID)
+	if w != nil && w.another(next.Incarnation) {
+		m.saw("another incarnation")
+		m.removeWorker(w)
+		w = nil
+	}
 	if w == nil {
 		w = &worker{}
 		m.workers = append(m.workers, w)
+	}
+	if next.Incarnation == "" {
+		next.Incarnation = w.Incarnation
 	}
 	w.Worker = next
 	var ranks []*rank
@@ -137,20 +153,36 @@ func (m *Model) SetWorkers(workers []sched.Worker) error {
 }
 
 // RemoveWorker implements engine.Engine.
-func (m *Model) RemoveWorker(id uint64) error {
-	return m.changeWorker(id, m.removeWorker)
+func (m *Model) RemoveWorker(id uint64, incarnation string) error {
+	return m.changeWorker(id, incarnation, m.removeWorker)
+}
+
+// SetAside implements engine.Engine.
+func (m *Model) SetAside(id uint64, incarnation string, d time.Duration) error {
+	if d < 0 {
+		return &sched.Error{Code: sched.ErrInvalid, Worker: id, HasWorker: true}
+	}
+	return m.changeWorker(id, incarnation, func(w *worker) {
+		w.aside = max(w.aside, later(m.now(), int64(d)))
+		if d == 0 {
+			w.aside = 0
+		}
+	})
 }
 
 // DrainWorker implements engine.Engine.
 func (m *Model) DrainWorker(id uint64, draining bool) error {
-	return m.changeWorker(id, func(w *worker) { w.draining = draining })
+	return m.changeWorker(id, "", func(w *worker) { w.draining = draining })
 }
 
-func (m *Model) changeWorker(id uint64, f func(*worker)) error {
+func (m *Model) changeWorker(id uint64, incarnation string, f func(*worker)) error {
 	return m.change(func() error {
 		w := m.worker(id)
-		if w == nil {
+		switch {
+		case w == nil:
 			return &sched.Error{Code: sched.ErrNotFound, Worker: id, HasWorker: true}
+		case w.another(incarnation):
+			return &sched.Error{Code: sched.ErrStaleIncarnation, Worker: id, HasWorker: true}
 		}
 		f(w)
 		return nil

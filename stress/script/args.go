@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ func newArgs(list []datadriven.CmdArg) *args {
 	a := &args{list: list, used: make(map[string]bool, len(list))}
 	seen := make(map[string]bool, len(list))
 	for _, arg := range list {
-		if seen[arg.Key] {
+		if seen[arg.Key] && arg.Key != "inc" { // of incarnations the last one named counts
 			a.fail("argument %s is given twice", arg.Key)
 		}
 		seen[arg.Key] = true
@@ -54,7 +55,7 @@ func (a *args) done() error {
 
 func (a *args) find(key string) (datadriven.CmdArg, bool) {
 	a.used[key] = true
-	for _, arg := range a.list {
+	for _, arg := range slices.Backward(a.list) {
 		if arg.Key == key {
 			return arg, true
 		}

@@ -150,17 +150,14 @@ func (s *session) outputBlock(_ context.Context, a *args) ([]string, error) {
 
 func (s *session) transfer(_ context.Context, a *args) ([]string, error) {
 	id, last, lines := s.newest(a)
-	to, ok := a.rank("to")
-	if !ok {
-		a.fail("argument to is missing")
-	}
+	move := s.destination(a)
 	switch err := a.done(); {
 	case err != nil || last == nil:
 		return lines, err
 	case a.invalid:
 		return []string{errorLine(id, sched.ErrInvalid)}, nil
 	}
-	p, err := last.booking.Transfer(to)
+	p, err := move(last.booking)
 	if err != nil {
 		return []string{errorLine(id, err)}, nil
 	}
@@ -168,4 +165,17 @@ func (s *session) transfer(_ context.Context, a *args) ([]string, error) {
 		return []string{fault}, nil
 	}
 	return []string{placementLine(id, p)}, nil
+}
+
+// destination reads where a transfer goes: to a rank, or to the best of some.
+func (s *session) destination(a *args) func(engine.Booking) (sched.Placement, error) {
+	if where, ok := a.text("to"); ok && where == "best" {
+		allowed := a.uints("allow")
+		return func(b engine.Booking) (sched.Placement, error) { return b.TransferToBest(allowed) }
+	}
+	to, ok := a.rank("to")
+	if !ok {
+		a.fail("argument to is missing")
+	}
+	return func(b engine.Booking) (sched.Placement, error) { return b.Transfer(to) }
 }

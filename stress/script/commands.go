@@ -53,7 +53,18 @@ func (s *session) worker(_ context.Context, a *args) ([]string, error) {
 
 func (s *session) removeWorker(_ context.Context, a *args) ([]string, error) {
 	id := a.workerID()
-	return checked(a, func() error { return s.engine.RemoveWorker(id) })
+	incarnation, _ := a.text("inc")
+	return checked(a, func() error { return s.engine.RemoveWorker(id, incarnation) })
+}
+
+func (s *session) setAside(_ context.Context, a *args) ([]string, error) {
+	id := a.workerID()
+	incarnation, _ := a.text("inc")
+	d, ok := a.duration("for")
+	if !ok {
+		a.fail("argument for is missing")
+	}
+	return checked(a, func() error { return s.engine.SetAside(id, incarnation, d) })
 }
 
 func (s *session) drainWorker(_ context.Context, a *args) ([]string, error) {

@@ -234,14 +234,15 @@ func (f *fake) SetWorkers(ws []sched.Worker) error {
 	return nil
 }
 
-func (f *fake) RemoveWorker(uint64) error           { return sched.ErrNotFound }
-func (f *fake) DrainWorker(uint64, bool) error      { return nil }
-func (f *fake) SetOverloaded([]uint64) error        { return nil }
-func (f *fake) SetAvailable([]uint64) error         { return nil }
-func (f *fake) SetProfileYAML([]byte) error         { return errors.New("out of paper") }
-func (f *fake) Recheck(context.Context) error       { return nil }
-func (f *fake) Settle(context.Context) error        { return nil }
-func (f *fake) AddOutputBlock(string, uint64) error { return nil }
+func (f *fake) RemoveWorker(uint64, string) error            { return sched.ErrNotFound }
+func (f *fake) SetAside(uint64, string, time.Duration) error { return sched.ErrStaleIncarnation }
+func (f *fake) DrainWorker(uint64, bool) error               { return nil }
+func (f *fake) SetOverloaded([]uint64) error                 { return nil }
+func (f *fake) SetAvailable([]uint64) error                  { return nil }
+func (f *fake) SetProfileYAML([]byte) error                  { return errors.New("out of paper") }
+func (f *fake) Recheck(context.Context) error                { return nil }
+func (f *fake) Settle(context.Context) error                 { return nil }
+func (f *fake) AddOutputBlock(string, uint64) error          { return nil }
 
 func (f *fake) AddOutputBlockWithDecay(string, uint64, float64) error { return nil }
 
@@ -269,6 +270,14 @@ func (f *fake) Release(id string, n uint64) error { return f.onLive(id, n, (*fak
 func (f *fake) Transfer(id string, n uint64, to sched.RankID) (p sched.Placement, err error) {
 	err = f.onLive(id, n, func(b *fakeBooking) error {
 		p, err = b.Transfer(to)
+		return err
+	})
+	return p, err
+}
+
+func (f *fake) TransferToBest(id string, n uint64, allowed []uint64) (p sched.Placement, err error) {
+	err = f.onLive(id, n, func(b *fakeBooking) error {
+		p, err = b.TransferToBest(allowed)
 		return err
 	})
 	return p, err
@@ -391,6 +400,15 @@ func (b *fakeBooking) Transfer(to sched.RankID) (sched.Placement, error) {
 		return nil
 	})
 	return b.placement, err
+}
+
+// TransferToBest moves to the lowest of the allowed workers, whether or not it is
+// free.
+func (b *fakeBooking) TransferToBest(allowed []uint64) (sched.Placement, error) {
+	if len(allowed) == 0 {
+		return b.placement, fakeError(b.id, sched.ErrNoEndpoints)
+	}
+	return b.Transfer(sched.RankID{Worker: slices.Min(allowed)})
 }
 
 var _ engine.Engine = (*fake)(nil)

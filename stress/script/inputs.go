@@ -86,12 +86,14 @@ func readWorker(a *args) sched.Worker {
 		StartRank:        a.uint32("start", 0),
 		Ranks:            a.uint32("ranks", 1),
 		MaxBatchedTokens: a.int("max-batched", 0),
+		TotalKVBlocks:    a.int("kv-blocks", 0),
 	}
 	if _, given := a.find("max-batched"); given && w.MaxBatchedTokens == 0 {
 		// To the engine 0 means the default, in a script it is a bad value.
 		a.invalid = true
 	}
 	w.Taints, _ = a.values("taints")
+	w.Incarnation, _ = a.text("inc")
 	return w
 }
 

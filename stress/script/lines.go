@@ -13,6 +13,7 @@ var codes = [...]error{
 	sched.ErrInvalid, sched.ErrNoEndpoints, sched.ErrOverloaded, sched.ErrPinnedOverloaded,
 	sched.ErrPinNotAllowed, sched.ErrQueueFull, sched.ErrWouldQueue, sched.ErrDuplicate,
 	sched.ErrDeadline, sched.ErrCanceled, sched.ErrClosed, sched.ErrNotFound, sched.ErrStaleAttempt,
+	sched.ErrStaleIncarnation,
 }
 
 // errorText is what a script prints after "error: ".

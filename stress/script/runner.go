@@ -26,6 +26,8 @@ type Setup struct {
 	RequestWeight float64
 	// Selector is kv, round-robin or least-loaded.
 	Selector string
+	// Role is both or decode.
+	Role string
 	// PolicyYAML is nil when the script gives no policy.
 	PolicyYAML []byte
 	Clock      clock.Clock
@@ -88,6 +90,7 @@ var commands = map[string]command{
 	"worker":        (*session).worker,
 	"remove-worker": (*session).removeWorker,
 	"drain-worker":  (*session).drainWorker,
+	"set-aside":     (*session).setAside,
 	"overloaded":    (*session).overloaded,
 	"available":     (*session).available,
 	"schedule":      (*session).schedule,
@@ -136,10 +139,14 @@ func (r *Runner) renew(ctx context.Context, a *args, policy string) ([]string, e
 		CreditDecay:   a.float("credit-decay", 0),
 		RequestWeight: a.float("request-weight", 0),
 		Selector:      "kv",
+		Role:          "both",
 	}
 	setup.TTL, _ = a.duration("ttl")
 	if s, ok := a.text("selector"); ok {
 		setup.Selector = s
+	}
+	if s, ok := a.text("role"); ok {
+		setup.Role = s
 	}
 	if policy != "" {
 		setup.PolicyYAML = []byte(policy)
