@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,7 +41,7 @@ func TestScripts(t *testing.T) {
 				if rewriting(t) && dir != ownScripts {
 					t.Skip("not the project's to rewrite")
 				}
-				for _, e := range all {
+				for _, e := range able(t, path, all) {
 					t.Run(e.Name, func(t *testing.T) {
 						t.Parallel()
 						runFile(t, path, e.New)
@@ -48,6 +50,19 @@ func TestScripts(t *testing.T) {
 			})
 		}
 	}
+}
+
+// notEverywhere matches what a script has of rules that only the model has so far.
+var notEverywhere = regexp.MustCompile(`choose_from|max_requests_per_rank|kv_busy_threshold_frac|guard_after|endpoint_wait|to=best|role=decode`)
+
+// able returns the engines that can run a script.
+func able(t *testing.T, path string, all []engines.Engine) []engines.Engine {
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	if !notEverywhere.Match(text) {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(e engines.Engine) bool { return e.Name != engines.Model })
 }
 
 // runFile stops at the first command whose output is not as expected and tells
@@ -72,10 +87,12 @@ func rewriting(t *testing.T) bool {
 // and those that SCHED_SCRIPTS names.
 func scriptDirs(t *testing.T) []string {
 	dirs := []string{ownScripts}
-	if shared := filepath.Join("..", "..", "shared", "cases"); isDir(shared) {
-		dirs = append(dirs, shared)
-	} else {
-		t.Run("shared", func(t *testing.T) { t.Skip("there is no ../shared/cases beside the project") })
+	for _, name := range []string{"cases", "cases-beyond"} {
+		if shared := filepath.Join("..", "..", "shared", name); isDir(shared) {
+			dirs = append(dirs, shared)
+		} else {
+			t.Run(name, func(t *testing.T) { t.Skipf("there is no ../shared/%s beside the project", name) })
+		}
 	}
 	for _, dir := range filepath.SplitList(os.Getenv("SCHED_SCRIPTS")) {
 		if dir == "" {

@@ -14,12 +14,11 @@ import (
 type Engine interface {
 	UpsertWorker(sched.Worker) error
 	SetWorkers([]sched.Worker) error
-	// RemoveWorker removes a worker, if it is not known to be of another incarnation
-	// than the one named; empty names none.
-	RemoveWorker(id uint64, incarnation string) error
+	RemoveWorker(id uint64) error
+	RemoveIncarnation(id uint64, incarnation string) error
 	DrainWorker(id uint64, draining bool) error
-	// SetAside sets a worker aside for a time, as RemoveWorker removes one.
-	SetAside(id uint64, incarnation string, d time.Duration) error
+	// SetAsideIncarnation with an empty incarnation means any.
+	SetAsideIncarnation(id uint64, incarnation string, d time.Duration) error
 	SetOverloaded(ids []uint64) error
 	// SetAvailable with nil makes all workers available.
 	SetAvailable(ids []uint64) error
@@ -36,9 +35,6 @@ type Engine interface {
 	AddOutputBlock(id string, attempt uint64) error
 	AddOutputBlockWithDecay(id string, attempt uint64, decay float64) error
 	Transfer(id string, attempt uint64, to sched.RankID) (sched.Placement, error)
-	// TransferToBest moves a booking to the best rank of the allowed workers; nil means
-	// those of its request.
-	TransferToBest(id string, attempt uint64, allowed []uint64) (sched.Placement, error)
 	Release(id string, attempt uint64) error
 
 	Loads() []sched.RankLoad
@@ -60,6 +56,5 @@ type Booking interface {
 	AddOutputBlock() error
 	AddOutputBlockWithDecay(decay float64) error
 	Transfer(to sched.RankID) (sched.Placement, error)
-	TransferToBest(allowed []uint64) (sched.Placement, error)
 	Release() error
 }

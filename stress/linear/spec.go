@@ -167,7 +167,7 @@ func (w *world) mustWait(s *state, r *request) bool {
 	blocked := 0
 	for _, rank := range ranks {
 		limit := w.workers[w.worker(rank)].MaxBatchedTokens
-		if w.isOverloaded(s, rank) || class.Busy(w.active(s, rank), limit) {
+		if w.isOverloaded(s, rank) || class.PrefillBusy(w.active(s, rank), limit) {
 			blocked++
 		}
 	}

@@ -153,12 +153,15 @@ func (m *Model) SetWorkers(workers []sched.Worker) error {
 }
 
 // RemoveWorker implements engine.Engine.
-func (m *Model) RemoveWorker(id uint64, incarnation string) error {
+func (m *Model) RemoveWorker(id uint64) error { return m.RemoveIncarnation(id, "") }
+
+// RemoveIncarnation implements engine.Engine.
+func (m *Model) RemoveIncarnation(id uint64, incarnation string) error {
 	return m.changeWorker(id, incarnation, m.removeWorker)
 }
 
-// SetAside implements engine.Engine.
-func (m *Model) SetAside(id uint64, incarnation string, d time.Duration) error {
+// SetAsideIncarnation implements engine.Engine.
+func (m *Model) SetAsideIncarnation(id uint64, incarnation string, d time.Duration) error {
 	if d < 0 {
 		return &sched.Error{Code: sched.ErrInvalid, Worker: id, HasWorker: true}
 	}

@@ -171,7 +171,15 @@ func (s *session) transfer(_ context.Context, a *args) ([]string, error) {
 func (s *session) destination(a *args) func(engine.Booking) (sched.Placement, error) {
 	if where, ok := a.text("to"); ok && where == "best" {
 		allowed := a.uints("allow")
-		return func(b engine.Booking) (sched.Placement, error) { return b.TransferToBest(allowed) }
+		return func(b engine.Booking) (sched.Placement, error) {
+			mover, able := b.(interface {
+				TransferToBest(allowed []uint64) (sched.Placement, error)
+			})
+			if !able {
+				return sched.Placement{}, errors.New("the engine has no such call")
+			}
+			return mover.TransferToBest(allowed)
+		}
 	}
 	to, ok := a.rank("to")
 	if !ok {

@@ -54,7 +54,7 @@ func (s *session) worker(_ context.Context, a *args) ([]string, error) {
 func (s *session) removeWorker(_ context.Context, a *args) ([]string, error) {
 	id := a.workerID()
 	incarnation, _ := a.text("inc")
-	return checked(a, func() error { return s.engine.RemoveWorker(id, incarnation) })
+	return checked(a, func() error { return s.engine.RemoveIncarnation(id, incarnation) })
 }
 
 func (s *session) setAside(_ context.Context, a *args) ([]string, error) {
@@ -64,7 +64,7 @@ func (s *session) setAside(_ context.Context, a *args) ([]string, error) {
 	if !ok {
 		a.fail("argument for is missing")
 	}
-	return checked(a, func() error { return s.engine.SetAside(id, incarnation, d) })
+	return checked(a, func() error { return s.engine.SetAsideIncarnation(id, incarnation, d) })
 }
 
 func (s *session) drainWorker(_ context.Context, a *args) ([]string, error) {

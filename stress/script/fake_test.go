@@ -234,15 +234,18 @@ func (f *fake) SetWorkers(ws []sched.Worker) error {
 	return nil
 }
 
-func (f *fake) RemoveWorker(uint64, string) error            { return sched.ErrNotFound }
-func (f *fake) SetAside(uint64, string, time.Duration) error { return sched.ErrStaleIncarnation }
-func (f *fake) DrainWorker(uint64, bool) error               { return nil }
-func (f *fake) SetOverloaded([]uint64) error                 { return nil }
-func (f *fake) SetAvailable([]uint64) error                  { return nil }
-func (f *fake) SetProfileYAML([]byte) error                  { return errors.New("out of paper") }
-func (f *fake) Recheck(context.Context) error                { return nil }
-func (f *fake) Settle(context.Context) error                 { return nil }
-func (f *fake) AddOutputBlock(string, uint64) error          { return nil }
+func (f *fake) RemoveWorker(uint64) error              { return sched.ErrNotFound }
+func (f *fake) RemoveIncarnation(uint64, string) error { return sched.ErrNotFound }
+func (f *fake) SetAsideIncarnation(uint64, string, time.Duration) error {
+	return sched.ErrStaleIncarnation
+}
+func (f *fake) DrainWorker(uint64, bool) error      { return nil }
+func (f *fake) SetOverloaded([]uint64) error        { return nil }
+func (f *fake) SetAvailable([]uint64) error         { return nil }
+func (f *fake) SetProfileYAML([]byte) error         { return errors.New("out of paper") }
+func (f *fake) Recheck(context.Context) error       { return nil }
+func (f *fake) Settle(context.Context) error        { return nil }
+func (f *fake) AddOutputBlock(string, uint64) error { return nil }
 
 func (f *fake) AddOutputBlockWithDecay(string, uint64, float64) error { return nil }
 
