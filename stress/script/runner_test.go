@@ -2,6 +2,7 @@ package script_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -107,6 +108,11 @@ func TestMalformed(t *testing.T) {
 		{begin + "advance by=-1s\n----\n", "time does not go back"},
 		{begin + "release id=a attempt=0\n----\n", "attempts are numbered from 1"},
 		{begin + "transfer id=a\n----\n", "argument to is missing"},
+		{begin + "transfer id=a to=best allow\n----\n", "argument allow needs a list"},
+		{begin + "transfer id=a to=1/0 allow=(1)\n----\n", "unknown argument allow"},
+		{begin + "set-aside id=1\n----\n", "argument for is missing"},
+		{begin + "set-aside for=1s\n----\n", "argument id is missing"},
+		{begin + "set-aside id=1 for=2\n----\n", `"2" is not a time`},
 		{begin + "output-block id=a decay=\n----\n", `"" is not a number`},
 		{begin + "cancel id=a now\n----\n", "unknown argument now"},
 		{begin + "recheck all\n----\n", "unknown argument all"},
@@ -159,6 +165,67 @@ select id=a isl=32 osl=5 blocks=(1, 2) class=c pin=1/2 prefer=3/4 allow=() exclu
 	}, got.Overlaps)
 	require.Nil(t, got.Allowed)
 	require.True(t, got.Due.IsZero())
+}
+
+// TestWorker shows what the engine gets for every argument of worker, of the commands
+// that name an incarnation, and of new.
+func TestWorker(t *testing.T) {
+	var got []any
+	factory := func(s script.Setup) (engine.Engine, error) {
+		got = append(got, s.Role)
+		e, err := newFake(s)
+		return workerSpy{e, &got}, err
+	}
+	_, err := run(t, factory, `new
+----
+
+new role=decode
+----
+
+worker id=3 start=1 ranks=2 max-batched=64 kv-blocks=8 taints=(a,b) inc=x inc=y
+----
+
+remove-worker id=3
+----
+
+remove-worker id=3 inc=y
+----
+
+set-aside id=3 for=1.5s inc=y
+----
+`)
+	require.NoError(t, err)
+	require.Equal(t, []any{
+		"both", "decode",
+		sched.Worker{
+			ID: 3, StartRank: 1, Ranks: 2, MaxBatchedTokens: 64, TotalKVBlocks: 8, Taints: []string{"a", "b"}, Incarnation: "y",
+		},
+		"remove 3 \"\"", "remove 3 \"y\"", "aside 3 \"y\" 1.5s",
+	}, got)
+
+	output, err := run(t, newFake, "new\n----\n\nset-aside id=1 for=1s inc=a\n----\n")
+	require.NoError(t, err)
+	require.Equal(t, "error: stale-incarnation", output)
+}
+
+type workerSpy struct {
+	engine.Engine
+	got *[]any
+}
+
+func (s workerSpy) UpsertWorker(w sched.Worker) error {
+	*s.got = append(*s.got, w)
+	return nil
+}
+
+func (s workerSpy) RemoveIncarnation(id uint64, incarnation string) error {
+	*s.got = append(*s.got, fmt.Sprintf("remove %d %q", id, incarnation))
+	return nil
+}
+
+func (s workerSpy) SetAsideIncarnation(id uint64, incarnation string, d time.Duration) error {
+	*s.got = append(*s.got, fmt.Sprintf("aside %d %q %v", id, incarnation, d))
+	return nil
 }
 
 // TestLies shows what the runner says of an engine whose hook, calls and
