@@ -41,7 +41,9 @@ func TestScripts(t *testing.T) {
 				if rewriting(t) && dir != ownScripts {
 					t.Skip("not the project's to rewrite")
 				}
-				for _, e := range able(t, path, all) {
+				text, err := os.ReadFile(path)
+				require.NoError(t, err)
+				for _, e := range knowing(all, string(text)) {
 					t.Run(e.Name, func(t *testing.T) {
 						t.Parallel()
 						runFile(t, path, e.New)
@@ -52,14 +54,12 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// notEverywhere matches what a script has of rules that only the model has so far.
+// notEverywhere matches the rules that only the model has so far.
 var notEverywhere = regexp.MustCompile(`choose_from|max_requests_per_rank|kv_busy_threshold_frac|guard_after|endpoint_wait|to=best|role=decode`)
 
-// able returns the engines that can run a script.
-func able(t *testing.T, path string, all []engines.Engine) []engines.Engine {
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	if !notEverywhere.Match(text) {
+// knowing returns the engines that know the rules a text needs.
+func knowing(all []engines.Engine, text string) []engines.Engine {
+	if !notEverywhere.MatchString(text) {
 		return all
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(e engines.Engine) bool { return e.Name != engines.Model })
