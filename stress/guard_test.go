@@ -17,7 +17,7 @@ import (
 
 // onGuardingEngines runs a test on every engine that knows the rule.
 func onGuardingEngines(t *testing.T, f func(t *testing.T, run func(traffic.World) map[string]*traffic.Served)) {
-	for _, e := range knowing(engines.All(), "guard_after") {
+	for _, e := range engines.Knowing(engines.All(), "guard_after") {
 		t.Run(e.Name, func(t *testing.T) {
 			t.Parallel()
 			f(t, func(w traffic.World) map[string]*traffic.Served {

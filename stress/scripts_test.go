@@ -5,8 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -43,7 +41,7 @@ func TestScripts(t *testing.T) {
 				}
 				text, err := os.ReadFile(path)
 				require.NoError(t, err)
-				for _, e := range knowing(all, string(text)) {
+				for _, e := range engines.Knowing(all, string(text)) {
 					t.Run(e.Name, func(t *testing.T) {
 						t.Parallel()
 						runFile(t, path, e.New)
@@ -52,17 +50,6 @@ func TestScripts(t *testing.T) {
 			})
 		}
 	}
-}
-
-// notEverywhere matches the rules that only the model has so far.
-var notEverywhere = regexp.MustCompile(`choose_from|max_requests_per_rank|kv_busy_threshold_frac|guard_after|endpoint_wait|to=best|role=decode`)
-
-// knowing returns the engines that know the rules a text needs.
-func knowing(all []engines.Engine, text string) []engines.Engine {
-	if !notEverywhere.MatchString(text) {
-		return all
-	}
-	return slices.DeleteFunc(slices.Clone(all), func(e engines.Engine) bool { return e.Name != engines.Model })
 }
 
 // runFile stops at the first command whose output is not as expected and tells

@@ -73,6 +73,7 @@ func (w *writer) lifecycle() {
 	id := w.someID(booked)
 	w.choose([]weighted{
 		{5, func() { w.run("transfer id=" + id + " to=" + w.aRank()) }},
+		{4, func() { w.toBest(id) }},
 		{2, func() { w.run("output-block id=" + id) }},
 		{4, func() { w.run("output-block id=" + id + " decay=" + pick(w.dice, "0", "0.25", "0.5", "0.3", "1", "2")) }},
 		{2, func() { w.run("touch id=" + id + w.anAttempt()) }},
@@ -91,7 +92,10 @@ func (w *writer) topology() {
 		{6, func() { w.worker(id) }},
 		{3, func() {
 			delete(w.workers, id)
-			w.run(fmt.Sprintf("remove-worker id=%d", id))
+			w.run(fmt.Sprintf("remove-worker id=%d", id) + w.anIncarnation())
+		}},
+		{3, func() {
+			w.run(fmt.Sprintf("set-aside id=%d for=%s", id, pick(w.dice, "0s", "0.5s", "1s", "2s", "10s")) + w.anIncarnation())
 		}},
 		{2, func() {
 			clear(w.workers)
@@ -104,13 +108,32 @@ func (w *writer) topology() {
 		{3, func() { w.run("overloaded" + list("ids", some(w.dice, 40, workerPool...))) }},
 		{3, func() { w.run("overloaded ids=()") }},
 		{2, func() { w.run("available" + list("ids", some(w.dice, 75, workerPool...))) }},
-		{3, func() { w.run("available") }},
+		{1, func() { w.run("available ids=()") }},
+		{4, func() { w.run("available") }},
 		{2, func() { w.run(fmt.Sprintf("drain-worker id=%d", id)) }},
 		{2, func() { w.run(fmt.Sprintf("drain-worker id=%d off", id)) }},
 		{1, func() {
-			w.run(fmt.Sprintf("worker id=%d", id) + pick(w.dice, " ranks=0", " ranks=1025", " max-batched=0", " start=4294967295 ranks=2"))
+			w.run(fmt.Sprintf("worker id=%d", id) + pick(w.dice, " ranks=0", " ranks=1025", " max-batched=0", " kv-blocks=-1", " start=4294967295 ranks=2"))
 		}},
 	})
+}
+
+func (w *writer) anIncarnation() string {
+	if w.chance(30) {
+		return " inc=" + pick(w.dice, incarnations...)
+	}
+	return ""
+}
+
+func (w *writer) toBest(id string) {
+	if !known("to=best") {
+		return
+	}
+	line := "transfer id=" + id + " to=best"
+	if w.chance(50) {
+		line += list("allow", some(w.dice, 60, workerPool...))
+	}
+	w.run(line)
 }
 
 func (w *writer) profile() {

@@ -9,11 +9,17 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/seed-3c5df8a4/turnstile/bench/engine"
+	"github.com/seed-3c5df8a4/turnstile/stress/engines"
 	"github.com/seed-3c5df8a4/turnstile/stress/model"
 	"github.com/seed-3c5df8a4/turnstile/stress/script"
 )
 
 var workerPool = []int{1, 2, 3, 7}
+
+var incarnations = []string{"a", "b"}
+
+// known reports whether all engines have a rule.
+func known(word string) bool { return !slices.Contains(engines.Pending, word) }
 
 // shape is what the writer knows of a worker.
 type shape struct{ start, ranks int }
@@ -123,6 +129,9 @@ func (w *writer) begin() {
 	maybe(10, "credit-decay", 0.5, 1)
 	maybe(10, "request-weight", 0.5, 1)
 	maybe(40, "selector", "round-robin", "least-loaded")
+	if known("role=decode") {
+		maybe(20, "role", "decode")
+	}
 	if w.chance(4) {
 		w.run(line)
 	} else {
@@ -148,6 +157,12 @@ func (w *writer) shapeOf(id int) string {
 	}
 	if w.chance(50) {
 		line += fmt.Sprintf(" max-batched=%d", pick(w.dice, 64, 100, 200))
+	}
+	if w.chance(40) {
+		line += fmt.Sprintf(" kv-blocks=%d", pick(w.dice, 4, 8, 12))
+	}
+	if w.chance(25) {
+		line += " inc=" + pick(w.dice, incarnations...)
 	}
 	if taints := some(w.dice, 35, "a", "b"); len(taints) > 0 {
 		line += list("taints", taints)

@@ -18,7 +18,19 @@ var badPolicies = []string{
 	"default_policy_family: f\nuncached_isl_buckets: [{min_tokens: 0, bucket: all}]\n" +
 		"policy_classes: [{name: c, policy_family: f, cache_bucket: all, quantum: 1}, {name: f, quantum: 1}]",
 	"default_policy_family: f\ndefault_policy_family: f",
+	"default_policy_family: f\nuncached_isl_buckets: [{min_tokens: 0, bucket: all}]\n" +
+		"policy_classes: [{name: c, policy_family: f, cache_bucket: all, quantum: 1, choose_from: idle}]",
+	"default_policy_family: f\nuncached_isl_buckets: [{min_tokens: 0, bucket: all}]\n" +
+		"policy_classes: [{name: c, policy_family: f, cache_bucket: all, quantum: 1, max_requests_per_rank: 1, guard_after: 1}]",
+	"default_policy_family: f\nuncached_isl_buckets: [{min_tokens: 0, bucket: all}]\n" +
+		"policy_classes: [{name: c, policy_family: f, cache_bucket: all, quantum: 1, endpoint_wait: 1e10}]",
 	"quanta: 1",
+}
+
+// sections are of other parts of Dynamo; the router's says what cached blocks are worth.
+var sections = []string{
+	"router: {host_cache_hit_weight: 0.5, overlap_score_credit: 7}", "router: {disk_cache_hit_weight: 0.5}",
+	"worker_selection: {policy: x}", "request_classifier: [x]",
 }
 
 // policy writes a policy with one or two families, one or two buckets and some
@@ -27,7 +39,11 @@ var badPolicies = []string{
 func (w *writer) policy() []string {
 	w.asks = []string{"", "f", "nobody"}
 	buckets := []string{"all"}
-	lines := []string{"default_policy_family: f", "uncached_isl_buckets:", "  - {min_tokens: 0, bucket: all}"}
+	var lines []string
+	if w.chance(5) {
+		lines = append(lines, pick(w.dice, sections...))
+	}
+	lines = append(lines, "default_policy_family: f", "uncached_isl_buckets:", "  - {min_tokens: 0, bucket: all}")
 	if w.chance(25) {
 		buckets = append(buckets, "big")
 		lines = append(lines, fmt.Sprintf("  - {min_tokens: %d, bucket: big}", pick(w.dice, 33, 64, 100)))
@@ -51,7 +67,7 @@ func (w *writer) policy() []string {
 func (w *writer) class(name, cell string) string {
 	keys := []string{fmt.Sprintf("  - {name: %s, %squantum: %d", name, cell, pick(w.dice, 1, 5, 16, 40, 100, 1000))}
 	add := func(percent int, key string, values ...any) bool {
-		if !w.chance(percent) {
+		if !known(key) || !w.chance(percent) {
 			return false
 		}
 		keys = append(keys, fmt.Sprintf("%s: %v", key, pick(w.dice, values...)))
@@ -60,9 +76,17 @@ func (w *writer) class(name, cell string) string {
 	add(75, "queue_policy", "fcfs", "lcfs", "wspt", "wspt")
 	gated := add(85, "prefill_busy_threshold", 0, 0, 0, 10, 32, 64, 100)
 	gated = add(25, "prefill_busy_threshold_frac", 0, 0.25, 0.5, 1, 1.5) || gated
+	guard := gated
+	gated = add(20, "max_requests_per_rank", 1, 2, 2, 3) || gated
+	gated = add(15, "kv_busy_threshold_frac", 0, 0.25, 0.5, 1) || gated
 	if gated {
-		add(20, "busy_worker_ratio", 0.2, 0.34, 0.5, 0.75, 1)
+		ratio := add(20, "busy_worker_ratio", 0.2, 0.34, 0.5, 0.75, 1)
+		add(30, "choose_from", "idle", "idle", "eligible")
+		if guard && !ratio {
+			add(60, "guard_after", 0.1, 0.5, 0.5, 1, 3)
+		}
 	}
+	add(30, "endpoint_wait", 0, 0.5, 1, 2.5, 6)
 	add(35, "max_queue_age", 0.5, 0.5, 1, 2)
 	add(25, "request_queue_limit_per_worker", 2, 3, 6, 6, 1, 0)
 	add(10, "raw_isl_token_queue_limit_per_worker", 300, 600, 100, 40, 0)

@@ -85,14 +85,10 @@ func (m *Model) candidates() []*waiter {
 		if m.mustWait(w.class, w.request) {
 			continue
 		}
-		class := &m.profile.Classes[w.class]
-		b := best[w.class]
-		if b != nil && b.Priority == w.Priority && class.aged(&b.Entry, m.now()) != class.aged(&w.Entry, m.now()) {
-			m.saw("6 by age")
+		if b := best[w.class]; b != nil {
+			w = m.first(b, w)
 		}
-		if b == nil || class.Before(&w.Entry, &b.Entry, m.now()) {
-			best[w.class] = w
-		}
+		best[w.class] = w
 	}
 	return best
 }
@@ -102,18 +98,25 @@ func (m *Model) heads() []*waiter {
 	var heads []*waiter
 	for _, w := range m.waiting {
 		i := slices.IndexFunc(heads, func(h *waiter) bool { return h.class == w.class && h.lane == w.lane })
-		class := &m.profile.Classes[w.class]
-		switch {
-		case i < 0:
+		if i < 0 {
 			heads = append(heads, w)
-		case class.Before(&w.Entry, &heads[i].Entry, m.now()):
-			if class.aged(&heads[i].Entry, m.now()) != class.aged(&w.Entry, m.now()) && heads[i].Priority == w.Priority {
-				m.saw("6 by age")
-			}
-			heads[i] = w
+		} else {
+			heads[i] = m.first(heads[i], w)
 		}
 	}
 	return heads
+}
+
+// first returns who of two of a class goes before the other.
+func (m *Model) first(a, b *waiter) *waiter {
+	class := &m.profile.Classes[a.class]
+	if a.Priority == b.Priority && class.aged(&a.Entry, m.now()) != class.aged(&b.Entry, m.now()) {
+		m.saw("6 by age")
+	}
+	if class.Before(&b.Entry, &a.Entry, m.now()) {
+		return b
+	}
+	return a
 }
 
 // laneOf names the constraints that the requests of a lane share.

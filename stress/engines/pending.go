@@ -1,0 +1,20 @@
+package engines
+
+import (
+	"slices"
+	"strings"
+)
+
+// Pending are the words of the rules that only the model has so far: what has one in
+// it runs on the model alone.
+var Pending = []string{
+	"choose_from", "max_requests_per_rank", "kv_busy_threshold_frac", "guard_after", "endpoint_wait", "to=best", "role=decode",
+}
+
+// Knowing returns those of some engines that know all the rules a text needs.
+func Knowing(all []Engine, text string) []Engine {
+	if !slices.ContainsFunc(Pending, func(word string) bool { return strings.Contains(text, word) }) {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(e Engine) bool { return e.Name != Model })
+}
