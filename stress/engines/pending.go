@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -17,4 +18,12 @@ func Knowing(all []Engine, text string) []Engine {
 		return all
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(e Engine) bool { return e.Name != Model })
+}
+
+// Without returns a policy without the keys that are pending.
+func Without(policy string) string {
+	for _, word := range Pending {
+		policy = regexp.MustCompile(", "+word+": [^,}]+").ReplaceAllString(policy, "")
+	}
+	return policy
 }

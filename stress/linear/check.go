@@ -27,8 +27,13 @@ func (w *world) specification(allow func() bool) porcupine.Model {
 			if !allow() {
 				return nil
 			}
-			for _, n := range input.(step).from(w, s.(*state)) {
-				next = append(next, n)
+			for _, view := range views(s.(*state), input.(step)) {
+				for _, n := range input.(step).from(w, view) {
+					if n == view { // nothing changed but who looks
+						n = s.(*state)
+					}
+					next = append(next, n)
+				}
 			}
 			return next
 		},
@@ -38,6 +43,17 @@ func (w *world) specification(allow func() bool) porcupine.Model {
 		DescribeState:     func(s any) string { return s.(*state).String() },
 	}
 	return m.ToModel()
+}
+
+// views are how a state may look to a step: its clock may have been read just before
+// it moved the last time, unless all is at rest.
+func views(s *state, o step) []*state {
+	if _, resting := o.(rest); resting || s.ticks == 0 {
+		return []*state{s}
+	}
+	late := *s
+	late.lag = 1
+	return []*state{s, &late}
 }
 
 // attempts are the searches for an explanation, one after the other.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"runtime"
+	"time"
 
 	"github.com/seed-3c5df8a4/turnstile/bench/engine"
 )
@@ -121,14 +122,42 @@ func (c *client) selectRank() {
 	c.did(c.number, o, began)
 }
 
+// tick moves the clock, a few times in a history.
+func (c *client) tick() {
+	if c.moves.Add(1) > 3 {
+		return
+	}
+	c.change(c.number, change{kind: "tick"}, func() error {
+		c.moved.Lock()
+		defer c.moved.Unlock()
+		c.time.Advance(tick)
+		c.ticks.Add(1)
+		return nil
+	})
+}
+
 func (c *client) changePool() {
 	worker := c.rnd.IntN(len(c.world.workers))
 	w := c.world.workers[worker]
-	switch c.rnd.IntN(6) {
+	process := int8(c.rnd.IntN(len(incarnations)))
+	w.Incarnation = incarnations[process]
+	switch c.rnd.IntN(9) {
 	case 0:
-		c.change(c.number, change{kind: "remove", worker: worker}, func() error { return c.engine.RemoveWorker(w.ID) })
+		c.change(c.number, change{kind: "remove", worker: worker, process: process}, func() error {
+			return c.engine.RemoveIncarnation(w.ID, w.Incarnation)
+		})
 	case 1, 2:
-		c.change(c.number, change{kind: "add", worker: worker}, func() error { return c.engine.UpsertWorker(w) })
+		c.change(c.number, change{kind: "add", worker: worker, process: process}, func() error { return c.engine.UpsertWorker(w) })
+	case 6:
+		c.change(c.number, change{kind: "aside", worker: worker, process: process}, func() error {
+			return c.engine.SetAsideIncarnation(w.ID, w.Incarnation, time.Hour)
+		})
+	case 7:
+		c.change(c.number, change{kind: "back", worker: worker, process: process}, func() error {
+			return c.engine.SetAsideIncarnation(w.ID, w.Incarnation, 0)
+		})
+	case 8:
+		c.tick()
 	case 3:
 		set := uint8(c.rnd.IntN(1 << len(c.world.workers)))
 		var ids []uint64

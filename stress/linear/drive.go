@@ -20,7 +20,11 @@ import (
 type recording struct {
 	*history
 	engine engine.Engine
+	time   *clock.Manual
 	next   atomic.Int32 // requests handed out
+	moves  atomic.Int32 // moves of the clock that were begun
+	ticks  atomic.Int32 // moves that were made
+	moved  sync.Mutex   // held while the clock moves
 	group  sync.WaitGroup
 	shared struct {
 		sync.Mutex
@@ -59,8 +63,8 @@ func record(target Target, seed uint64) (h *history, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &recording{history: newHistory(w)}
-	r.engine, err = target.New(sched.Config{BlockSize: 16, Policy: file}, clock.NewManual(time.Unix(0, 0)), r.hook)
+	r := &recording{history: newHistory(w), time: clock.NewManual(time.Unix(0, 0))}
+	r.engine, err = target.New(sched.Config{BlockSize: 16, Policy: file}, r.time, r.hook)
 	if err != nil {
 		return nil, err
 	}
@@ -166,6 +170,7 @@ func (r *recording) start(number int, q *request) *pending {
 	r.shared.Lock()
 	r.shared.pending = append(r.shared.pending, p)
 	r.shared.Unlock()
+	q.born = uint8(r.ticks.Load())
 	r.begins(p.call)
 	r.group.Go(func() {
 		defer close(p.done)
@@ -195,10 +200,10 @@ func (r *recording) start(number int, q *request) *pending {
 func (r *recording) change(client int, c change, f func() error) {
 	began := r.now()
 	c.err = f()
-	if c.kind == "remove" && c.err == nil {
+	if replaces := c.kind == "add" && c.process != 0; c.err == nil && (c.kind == "remove" || replaces) {
 		for rank := range r.world.ranks {
 			if r.world.worker(rank) == c.worker {
-				r.did(client, drop{rank}, began)
+				r.did(client, drop{rank, replaces}, began)
 			}
 		}
 	}

@@ -96,35 +96,47 @@ func (o advisory) String() string { return fmt.Sprintf("select%v", o.result) }
 
 // change is a call about the pool, the policy or the scheduler as a whole.
 type change struct {
-	kind string // remove, add, overloaded, profile or close
-	// worker is the index of one, set a set of them, profile the index of one.
+	kind string // remove, add, overloaded, aside, back, tick, profile or close
+	// worker is the index of one, set a set of them, profile the index of one, process
+	// that of the incarnation named.
 	worker, profile int
+	process         int8
 	set             uint8
 	err             error
 }
 
 func (o change) from(w *world, s *state) []*state {
 	next := s.copied()
+	bit, another := uint8(1)<<o.worker, false
+	switch o.kind {
+	case "remove", "add", "aside", "back":
+		known := s.processes[o.worker]
+		another = s.present&bit != 0 && known != 0 && o.process != 0 && known != o.process
+		switch {
+		case o.kind == "add":
+		case s.present&bit == 0:
+			return only(s, errors.Is(o.err, sched.ErrNotFound))
+		case another:
+			return only(s, errors.Is(o.err, sched.ErrStaleIncarnation))
+		}
+	}
 	switch o.kind {
 	case "remove":
-		bit := uint8(1) << o.worker
-		if s.present&bit == 0 {
-			return only(s, errors.Is(o.err, sched.ErrNotFound))
-		}
-		next.present &^= bit
-		for rank := range w.ranks {
-			if w.worker(rank) != o.worker {
-				continue
-			}
-			next.dropping |= 1 << rank
-			for i, p := range s.places {
-				if p.on(rank) {
-					next.places[i].doomed = true
-				}
-			}
-		}
+		w.removes(next, o.worker)
 	case "add":
-		next.present |= 1 << o.worker
+		if another {
+			w.removes(next, o.worker)
+		}
+		next.present |= bit
+		if o.process != 0 {
+			next.processes[o.worker] = o.process
+		}
+	case "aside":
+		next.aside |= bit
+	case "back":
+		next.aside &^= bit
+	case "tick":
+		next.ticks++
 	case "overloaded":
 		next.overloaded = o.set
 	case "profile":
@@ -139,15 +151,41 @@ func (o change) from(w *world, s *state) []*state {
 	return []*state{next.sealed()}
 }
 
+// removes takes a worker out of a state that is being made.
+func (w *world) removes(next *state, worker int) {
+	bit := uint8(1) << worker
+	next.present &^= bit
+	next.aside &^= bit
+	next.processes[worker] = 0
+	for rank := range w.ranks {
+		if w.worker(rank) != worker {
+			continue
+		}
+		next.dropping |= 1 << rank
+		for i, p := range next.places {
+			if p.on(rank) {
+				next.places[i].doomed = true
+			}
+		}
+	}
+}
+
 // drop is the end of the bookings of a rank whose worker was removed. It comes
 // after the worker has left the table and before the call returns; until then
 // they are live to their owners.
-type drop struct{ rank int }
+type drop struct {
+	rank int
+	// maybe: the call may have removed a worker, or found it to be the same.
+	maybe bool
+}
 
-func (o drop) from(_ *world, s *state) []*state {
+func (o drop) from(_ *world, s *state) (out []*state) {
 	bit := uint8(1) << o.rank
+	if o.maybe {
+		out = append(out, s)
+	}
 	if s.dropping&bit == 0 {
-		return nil
+		return out
 	}
 	next := s.copied()
 	next.dropping &^= bit
@@ -159,13 +197,13 @@ func (o drop) from(_ *world, s *state) []*state {
 			}
 		}
 	}
-	return []*state{next.sealed()}
+	return append(out, next.sealed())
 }
 
-func (o drop) String() string { return fmt.Sprintf("drop rank %d", o.rank) }
+func (o drop) String() string { return fmt.Sprintf("drop rank %d maybe=%t", o.rank, o.maybe) }
 
 func (o change) String() string {
-	return fmt.Sprintf("%s worker=%d profile=%d set=%b: %v", o.kind, o.worker, o.profile, o.set, o.err)
+	return fmt.Sprintf("%s worker=%d process=%d profile=%d set=%b: %v", o.kind, o.worker, o.process, o.profile, o.set, o.err)
 }
 
 // rest is what is seen when nothing moves any more: nobody who could run waits,

@@ -33,6 +33,8 @@ type request struct {
 	pin      int // index of a rank, noRank for none
 	allowed  []uint64
 	noQueue  bool
+	// born is how often the clock had moved, at least, when the call was made.
+	born uint8
 }
 
 const noRank = -1
@@ -61,6 +63,8 @@ type place struct {
 	attempts uint8
 	// doomed: its worker was removed, and it will be dropped with its rank.
 	doomed bool
+	// since is the tick at which it came to wait.
+	since uint8
 }
 
 // on reports whether it is a booking that counts in the load of a rank.
@@ -74,12 +78,17 @@ type state struct {
 	profile    int8
 	present    uint8 // bit i: worker i is there
 	overloaded uint8
-	dropping   uint8 // bit i: rank i was removed and its bookings are still to be dropped
+	aside      uint8   // bit i: worker i is set aside
+	processes  [3]int8 // which incarnation each worker is of
+	ticks      uint8   // how often the clock has moved
+	dropping   uint8   // bit i: rank i was removed and its bookings are still to be dropped
 	places     []place
 	queue      []int8 // requests that wait, in arrival order
 	round      *model.Round
 	told       uint8 // decisions of which the hook was told
 	key        string
+	// lag is 1 in the view of one who read the clock before its last move.
+	lag uint8
 }
 
 func (w *world) initial() *state {
@@ -97,12 +106,15 @@ func (s *state) copied() *state {
 	return &c
 }
 
-// sealed computes what states are compared by.
+// sealed computes what states are compared by, and ends a view that lags.
 func (s *state) sealed() *state {
-	key := make([]byte, 0, 6+5*len(s.places)+len(s.queue)+12*len(s.round.Visiting))
-	key = append(key, b(s.closed), byte(s.profile), s.present, s.overloaded, s.dropping, s.told)
+	key := make([]byte, 0, 12+6*len(s.places)+len(s.queue)+12*len(s.round.Visiting))
+	key = append(key, b(s.closed), byte(s.profile), s.present, s.overloaded, s.dropping, s.told, s.aside, s.ticks)
+	for _, p := range s.processes {
+		key = append(key, byte(p))
+	}
 	for _, p := range s.places {
-		key = append(key, byte(p.phase), byte(p.rank), b(p.prefill), b(p.doomed), p.attempts)
+		key = append(key, byte(p.phase), byte(p.rank), b(p.prefill), b(p.doomed), p.attempts, p.since)
 	}
 	for _, q := range s.queue {
 		key = append(key, byte(q))
@@ -112,7 +124,7 @@ func (s *state) sealed() *state {
 		d := s.round.Deficit[i]
 		key = append(key, byte(c), b(s.round.OnVisit[i]), byte(d), byte(d>>8), byte(d>>16))
 	}
-	s.key = string(key)
+	s.key, s.lag = string(key), 0
 	return s
 }
 
@@ -139,7 +151,36 @@ func (w *world) eligible(s *state, r *request) (ranks []int) {
 	return ranks
 }
 
-func (w *world) isOverloaded(s *state, rank int) bool { return s.overloaded&(1<<w.worker(rank)) != 0 }
+func (w *world) isOverloaded(s *state, rank int) bool {
+	return (s.overloaded|s.aside)&(1<<w.worker(rank)) != 0
+}
+
+// choices are the usable ranks among which a request is placed: a class may choose
+// from idle ranks alone, and leaves guarded ones out.
+func (w *world) choices(s *state, r *request) []int {
+	c, class := w.class(s, r)
+	return slices.DeleteFunc(w.usable(s, r), func(rank int) bool {
+		return r.pin == noRank && (class.Idle && class.Busy(w.load(s, rank)) || w.guarded(s, c, rank))
+	})
+}
+
+// guarded reports whether somebody of another class who waits guards a rank.
+func (w *world) guarded(s *state, class int, rank int) bool {
+	if !w.profiles[s.profile].Classes[class].Bound() {
+		return false
+	}
+	for _, q := range s.queue {
+		other := w.requests[q]
+		c, guard := w.class(s, other)
+		waited := int64(s.ticks) - int64(s.lag) - int64(s.places[q].since)
+		if c != class && guard.Guards(waited*int64(tick)) &&
+			guard.PrefillBusy(w.active(s, rank), w.workers[w.worker(rank)].MaxBatchedTokens) &&
+			contains(w.eligible(s, other), rank) {
+			return true
+		}
+	}
+	return false
+}
 
 // usable are the eligible ranks that are not overloaded.
 func (w *world) usable(s *state, r *request) []int {
@@ -156,22 +197,35 @@ func (w *world) active(s *state, rank int) (sum int64) {
 	return sum
 }
 
+// load is what makes a rank busy.
+func (w *world) load(s *state, rank int) model.Load {
+	l := model.Load{Prefill: w.active(s, rank), MaxBatched: w.workers[w.worker(rank)].MaxBatchedTokens}
+	for _, p := range s.places {
+		if p.on(rank) {
+			l.Requests++
+		}
+	}
+	return l
+}
+
 func (w *world) class(s *state, r *request) (int, *model.Class) {
 	i := w.classes[s.profile][r.index]
 	return i, &w.profiles[s.profile].Classes[i]
 }
 
 func (w *world) mustWait(s *state, r *request) bool {
-	_, class := w.class(s, r)
+	c, class := w.class(s, r)
 	ranks := w.eligible(s, r)
-	blocked := 0
+	blocked, guarded := 0, 0
 	for _, rank := range ranks {
-		limit := w.workers[w.worker(rank)].MaxBatchedTokens
-		if w.isOverloaded(s, rank) || class.PrefillBusy(w.active(s, rank), limit) {
+		switch {
+		case w.isOverloaded(s, rank) || class.Busy(w.load(s, rank)):
 			blocked++
+		case w.guarded(s, c, rank):
+			guarded++
 		}
 	}
-	return class.MustWait(blocked, len(ranks))
+	return class.MustWait(blocked, len(ranks)) || guarded > 0 && blocked+guarded == len(ranks)
 }
 
 // usage is what the waiting requests of a class amount to.
@@ -229,6 +283,6 @@ func (s *state) String() string {
 			places += fmt.Sprintf(" r%d:%+v", i, p)
 		}
 	}
-	return fmt.Sprintf("closed=%t profile=%d workers=%b overloaded=%b queue=%v places=%v visiting=%v deficits=%v visits=%v",
-		s.closed, s.profile, s.present, s.overloaded, s.queue, places, s.round.Visiting, s.round.Deficit, s.round.OnVisit)
+	return fmt.Sprintf("closed=%t profile=%d workers=%b processes=%v overloaded=%b aside=%b ticks=%d queue=%v places=%v visiting=%v deficits=%v visits=%v",
+		s.closed, s.profile, s.present, s.processes, s.overloaded, s.aside, s.ticks, s.queue, places, s.round.Visiting, s.round.Deficit, s.round.OnVisit)
 }

@@ -69,7 +69,7 @@ func TestSpecification(t *testing.T) {
 			{admitted(a)}, {arrival{b}}, {release(a)}, {rest{loads: []sched.RankLoad{{Rank: w.ranks[0]}}}},
 		}},
 		"dropped with its worker": {porcupine.Ok, [][]step{
-			{admitted(a)}, {change{kind: "remove"}, drop{0}, lifecycle{r: a, kind: "prefill-done"}},
+			{admitted(a)}, {change{kind: "remove"}, drop{rank: 0}, lifecycle{r: a, kind: "prefill-done"}},
 			{lifecycle{r: a, kind: "release", err: sched.ErrUnchanged}},
 		}},
 		"released twice": {porcupine.Illegal, [][]step{{admitted(a)}, {release(a)}, {release(a)}}},

@@ -51,7 +51,7 @@ type result struct {
 type arrival struct{ r *request }
 
 func (o arrival) from(w *world, s *state) []*state {
-	before, after := s, s
+	before, after := s, []*state{s}
 	switch s.places[o.r.index].phase {
 	case unborn:
 		after = stands(s, o.r)
@@ -67,7 +67,7 @@ func (o arrival) from(w *world, s *state) []*state {
 	if !w.open(s, o.r) || never || full || o.r.noQueue || !w.mustWait(s, o.r) {
 		return nil
 	}
-	return []*state{after}
+	return after
 }
 
 // open reports whether a request gets as far as to be tested for whether it must
@@ -86,12 +86,16 @@ func ended(s *state, r *request, right bool) []*state {
 	return []*state{next.sealed()}
 }
 
-// stands adds a request to the queue.
-func stands(s *state, r *request) *state {
-	next := s.copied()
-	next.places[r.index].phase = waits
-	next.queue = append(next.queue, int8(r.index))
-	return next.sealed()
+// stands adds a request to the queue. It may have read the clock at any time since it
+// was called.
+func stands(s *state, r *request) (out []*state) {
+	for since := r.born; since <= s.ticks; since++ {
+		next := s.copied()
+		next.places[r.index].phase, next.places[r.index].since = waits, since
+		next.queue = append(next.queue, int8(r.index))
+		out = append(out, next.sealed())
+	}
+	return out
 }
 
 func (o arrival) String() string { return fmt.Sprintf("%v is queued, %s", o.r, o.r.asks()) }
@@ -107,7 +111,7 @@ func (o attempt) from(w *world, s *state) []*state {
 	out := []*state{s}
 	if w.open(s, o.r) {
 		if _, stand := w.comes(s, o.r); stand {
-			out = append(out, stands(s, o.r))
+			out = append(out, stands(s, o.r)...)
 		}
 	}
 	return out
@@ -129,7 +133,7 @@ func (w *world) comes(s *state, r *request) (direct, stand bool) {
 
 // unseenAt places a request whose owner has left on a rank, or on any.
 func unseenAt(w *world, s *state, r *request, rank int) (out []*state) {
-	for _, usable := range w.usable(s, r) {
+	for _, usable := range w.choices(s, r) {
 		if rank == noRank || rank == usable {
 			next := s.copied()
 			next.places[r.index] = place{phase: unseen, rank: int8(usable), prefill: true}
@@ -241,7 +245,7 @@ func placed(w *world, next *state, r *request, got result) []*state {
 			return nil
 		}
 		p.phase = over
-	case !contains(usable, got.rank):
+	case !contains(w.choices(next, r), got.rank):
 		return nil
 	case r.query:
 		p.phase = over
@@ -278,16 +282,16 @@ type grant struct {
 	result result
 }
 
-func (o grant) from(w *world, s *state) []*state {
-	if next := comesThrough(w, s, o.r, o.result.queued); next != nil {
-		return placed(w, next, o.r, o.result)
+func (o grant) from(w *world, s *state) (out []*state) {
+	for _, next := range comesThrough(w, s, o.r, o.result.queued) {
+		out = append(out, placed(w, next, o.r, o.result)...)
 	}
-	return nil
+	return out
 }
 
-// comesThrough returns a state to be completed, in which it is for a request to
-// be placed: nil if it is not.
-func comesThrough(w *world, s *state, r *request, queued bool) *state {
+// comesThrough returns the states to be completed in which it is for a request to
+// be placed.
+func comesThrough(w *world, s *state, r *request, queued bool) (out []*state) {
 	switch phase := s.places[r.index].phase; {
 	case s.closed:
 		return nil
@@ -296,23 +300,24 @@ func comesThrough(w *world, s *state, r *request, queued bool) *state {
 	case phase != unborn || queued:
 		return nil
 	case s.present == 0:
-		return s.copied()
+		return []*state{s.copied()}
 	case !w.open(s, r):
 		return nil
 	}
 	switch direct, stand := w.comes(s, r); {
 	case direct:
-		return s.copied()
+		return []*state{s.copied()}
 	case stand:
-		return served(w, stands(s, r), r)
-	default:
-		return nil
+		for _, standing := range stands(s, r) {
+			out = append(out, served(w, standing, r)...)
+		}
 	}
+	return out
 }
 
-// served returns a state to be completed, in which a waiting request has had its
-// turn; nil if it is not its turn.
-func served(w *world, s *state, r *request) *state {
+// served returns the state to be completed in which a waiting request has had its
+// turn; none if it is not its turn.
+func served(w *world, s *state, r *request) []*state {
 	first, round := w.turn(s)
 	if first != r.index {
 		return nil
@@ -320,7 +325,7 @@ func served(w *world, s *state, r *request) *state {
 	next := s.copied()
 	next.unqueue(r)
 	next.round = round
-	return next
+	return []*state{next}
 }
 
 func (o grant) String() string { return fmt.Sprintf("%v is granted%v, %s", o.r, o.result, o.r.asks()) }
@@ -338,7 +343,7 @@ func (o secret) from(w *world, s *state) (out []*state) {
 	if o.rank == noRank {
 		out = append(out, s) // it need not have happened
 	}
-	if next := comesThrough(w, s, o.r, o.queued); next != nil {
+	for _, next := range comesThrough(w, s, o.r, o.queued) {
 		out = append(out, unseenAt(w, next, o.r, o.rank)...)
 	}
 	return out
