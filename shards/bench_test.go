@@ -96,10 +96,10 @@ func BenchmarkPrefixes(b *testing.B) {
 			blocks []uint64
 		}{{"absent", path(1<<40, 0, 24)}, {"shared=4", path(1<<40, 4, 24)}, {"whole=24", path(1, 4, 24)}} {
 			b.Run(fmt.Sprintf("find/ranks=%d/%s", ranks, bm.name), func(b *testing.B) {
-				var levels []shards.PrefixLevel
+				var walk shards.PrefixWalk
 				b.ReportAllocs()
 				for b.Loop() {
-					levels = env.Prefixes().Find(bm.blocks, levels[:0])
+					walk.Find(env.Prefixes(), bm.blocks)
 				}
 			})
 		}

@@ -18,8 +18,8 @@
 //  1. sched.Scheduler.edit, which serialises changes of the table;
 //  2. one rank; or two or more, in the order of their id, then of their age;
 //  3. leaves, taken under any of these and never while holding each other: a
-//     stripe of the table of ids, a bucket of Prefixes, a group of LoadIndex or
-//     its list of places, the ledger of waiting requests, the decision journal, the ttl timer;
+//     stripe of the table of ids, an edge of Prefixes (and under it a bucket of its
+//     map) or its list of seats, a group of LoadIndex or its list of places, the ledger of waiting requests, the decision journal, the ttl timer;
 //  4. whatever the injected clock and random source lock themselves.
 //
 // The turn (package sequencer) is not a lock and nobody waits for it; its holder

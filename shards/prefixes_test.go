@@ -19,10 +19,11 @@ func depths(p *shards.Prefixes, blocks []uint64) map[*shards.Shard]int {
 	if p == nil {
 		return out
 	}
-	levels := p.Find(blocks, nil)
-	for i := range levels { // from the first to the deepest
-		for _, h := range levels[i].Holders {
-			out[h.Shard] = levels[i].Depth(h)
+	var walk shards.PrefixWalk
+	walk.Find(p, blocks)
+	for level := range walk.Levels() {
+		for s := range walk.Each(level) {
+			out[s] = walk.Depth(s)
 		}
 	}
 	return out
@@ -130,7 +131,10 @@ func TestPrefixesAgainstEachRank(t *testing.T) {
 	for seed := range seeds {
 		rnd := seeded(seed)
 		env := timeless()
-		list := newShards(env, 5)
+		list, most := newShards(env, 5), 20
+		if seed%3 == 2 { // more than are listed one by one
+			list, most = newShards(env, 90), 200
+		}
 		type held struct {
 			b      *lifecycle.Booking
 			at     *shards.Shard
@@ -140,7 +144,7 @@ func TestPrefixesAgainstEachRank(t *testing.T) {
 		deepest := 0
 		for range 300 {
 			switch n := rnd.IntN(6); {
-			case n < 3 && len(live) < 20:
+			case n < 3 && len(live) < most:
 				h := held{tokens(1), list[rnd.IntN(len(list))], prompt(rnd, 9)}
 				booked(h.at, h.b, h.blocks...)
 				live = append(live, h)
@@ -205,6 +209,7 @@ func TestPrefixesPartWhileHeld(t *testing.T) {
 	var parted []uint64
 	var parting *lifecycle.Booking
 	var round, done atomic.Int64
+	var walk shards.PrefixWalk
 	reached := func(counter *atomic.Int64, i int64) {
 		for spins := 0; counter.Load() < i; spins++ {
 			if spins > patience {
@@ -254,8 +259,9 @@ func TestPrefixesPartWhileHeld(t *testing.T) {
 		reached(&done, i)
 		sameDepths(t, list, whole)
 		sameDepths(t, list, parted)
-		if levels := env.Prefixes().Find(whole, nil); levels[0].HeldByAll(len(list)) != (third != nil || kept != nil) {
-			t.Fatalf("round %d: held by all: %t", i, levels[0].HeldByAll(len(list)))
+		walk.Find(env.Prefixes(), whole)
+		if blocks, _ := walk.HeldByAll(len(list)); (blocks > 0) != (third != nil || kept != nil) {
+			t.Fatalf("round %d: all hold %d blocks", i, blocks)
 		}
 		if kept != nil {
 			release(list[2], kept)

@@ -102,10 +102,10 @@ func TestEdgesAreTightenedUnderHammering(t *testing.T) {
 		}
 		rg.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(round), 99))
-			var levels []PrefixLevel
+			var walk PrefixWalk
 			for !stop.Load() {
 				if p := env.Prefixes(); p != nil {
-					levels = p.Find(path(r), levels)
+					walk.Find(p, path(r))
 				}
 			}
 		})
@@ -115,16 +115,10 @@ func TestEdgesAreTightenedUnderHammering(t *testing.T) {
 		r := rand.New(rand.NewPCG(uint64(round), 98))
 		for range 100 {
 			q := path(r)
-			levels := env.Prefixes().Find(q, nil)
+			var walk PrefixWalk
+			walk.Find(env.Prefixes(), q)
 			for w, s := range ss {
-				depth := 0
-				for _, l := range levels {
-					for _, h := range l.Holders {
-						if h.Shard == s {
-							depth = l.Depth(h)
-						}
-					}
-				}
+				depth := walk.Depth(s)
 				s.Lock()
 				want := s.LivePrefixLocked(q)
 				s.Unlock()

@@ -91,16 +91,18 @@ type Shard struct {
 		dead bool
 		// place is where the rank stands in the load index, if it does.
 		place place
+		// tags are for edges of the prefix index that the rank makes.
+		tags tags
 	}
 	// hint is set under mu, cleared by the holder of the turn.
 	hint capacity.Mark
 
-	_ [40]byte
+	_ [24]byte
 	// The published load stands on cache lines of its own, so that readers do not
 	// slow down who waits for the lock. A test holds that; the allocator aligns
 	// what has a multiple of 128 bytes to that much.
 	published published
-	_         [8]byte
+	seat      seat // in the prefix index; room that is left on their lines
 }
 
 // NewShard returns an idle rank.
@@ -258,6 +260,15 @@ func (s *Shard) KillLocked() {
 	if ring := s.env.ring.Load(); ring != nil {
 		ring.Forget(s)
 	}
+	s.leaveSeatLocked()
+}
+
+// leaveSeatLocked gives up the seat of a dead rank in the prefix index, if it has
+// no bookings left.
+func (s *Shard) leaveSeatLocked() {
+	if p := s.env.prefixes.Load(); p != nil && s.mu.rank.Len() == 0 {
+		p.seats.give(s)
+	}
 }
 
 // CheckLocked compares the sums with the bookings.
@@ -277,6 +288,9 @@ func (s *Shard) publishLocked() {
 	}
 	perturb.Point()
 	freed := s.env.Watched().Frees(&before, &load)
+	if s.mu.dead {
+		s.leaveSeatLocked()
+	}
 	if !freed || s.mu.dead {
 		return
 	}

@@ -204,24 +204,21 @@ func (l *Look) placeConcerned() bool {
 		l.placeRank(table.Slot(r.Prefer))
 	}
 	l.common = 0
-	l.levels = l.levels[:0]
+	l.walk.Reset()
 	prefixes := table.Slots()[0].Shard.Prefixes()
 	if prefixes == nil || len(r.Blocks) == 0 {
 		return len(l.places) <= most
 	}
-	l.levels = prefixes.Find(r.Blocks, l.levels)
-	deeper := 0
-	for deeper < len(l.levels) && l.levels[deeper].HeldByAll(len(table.Slots())) {
-		l.common = l.levels[deeper].Above + l.levels[deeper].Matched
-		deeper++
-	}
-	if deeper < len(l.levels) {
+	l.walk.Find(prefixes, r.Blocks)
+	var deeper int
+	l.common, deeper = l.walk.HeldByAll(len(table.Slots()))
+	if deeper < l.walk.Levels() {
+		if len(l.places)+l.walk.Holders(deeper) > most {
+			return false
+		}
 		// Who is deeper still is among these too.
-		for _, h := range l.levels[deeper].Holders {
-			if len(l.places) > most {
-				return false
-			}
-			if place := table.Slot(h.Shard.ID()); place >= 0 && table.Slots()[place].Shard == h.Shard {
+		for shard := range l.walk.Each(deeper) {
+			if place := table.Slot(shard.ID()); place >= 0 && table.Slots()[place].Shard == shard {
 				l.placeRank(place)
 			}
 		}

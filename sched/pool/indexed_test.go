@@ -65,6 +65,34 @@ func TestIndexedLookAgreesWithTheScan(t *testing.T) {
 	}
 }
 
+// Who holds how much of a prompt is asked of the candidates alone, once each; and
+// of no more of these than hold anything, if they are few. All holders of each
+// level were looked up: with 64 parting points and 300 ranks 19,200.
+func TestDepthsAreAskedOnceOfEachCandidate(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ holders, points, atMost int }{
+		{300, 64, 8}, {200, 64, 300}, {40, 64, 48}, {1, 1, 1 + 8},
+	} {
+		f, trunk := partedFleet(t, 300, tc.holders, tc.points)
+		r := &Request{ISL: 4096, Blocks: append(trunk, 7, 8, 9), Tracked: true, Params: params()}
+		look := &Look{Rand: rand.New(rand.NewPCG(1, 2))}
+		look.Take(f.world, r, -1, At(0))
+		require.LessOrEqual(t, look.asked, tc.atMost, "%+v", tc)
+		require.Positive(t, look.asked)
+		look.asked = 0
+		look.TakeAll(f.world, r, -1, At(0))
+		require.LessOrEqual(t, look.asked, 300, "%+v", tc)
+		if tc.holders < 60 {
+			require.LessOrEqual(t, look.asked, tc.holders, "%+v", tc)
+		}
+		for i := range look.Candidates() {
+			c := look.Candidate(i)
+			_, depth := load(f.shard(c.Rank), r.Blocks)
+			require.Equal(t, c.ActiveBlocks+int64(len(r.Blocks)-depth), c.PotentialBlocks, "%+v", tc)
+		}
+	}
+}
+
 func runnerUp(l *Look, in *selector.Input, chosen lifecycle.RankID) float64 {
 	least := selector.Cost(in, &selector.Candidate{ActivePrefill: 1 << 40})
 	for i := range l.Candidates() {

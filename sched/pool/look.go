@@ -39,9 +39,8 @@ type Look struct {
 	// What can be chosen: eligible and not overloaded.
 	places     []int32 // in the table, ascending
 	busy       []bool
-	depths     []int32
 	candidates []selector.Candidate
-	levels     []shards.PrefixLevel
+	walk       shards.PrefixWalk
 	input      selector.Input
 	lent       selector.Input // for a selector of the embedder's
 	locked     bool           // between LockEligible and UnlockEligible
@@ -56,6 +55,8 @@ type Look struct {
 	// common is the number of leading blocks that were taken to be live on every
 	// rank.
 	common int
+	// asked counts the ranks that were asked for their depth.
+	asked int
 }
 
 // maxKept bounds the scratch space that outlives a look at an unusually large
@@ -70,7 +71,7 @@ func (l *Look) Reset() {
 	}
 	l.World, l.Request, l.Instant = nil, nil, Instant{}
 	l.Own.LetGo()
-	clear(l.levels[:cap(l.levels)])
+	l.walk.Reset()
 	l.input.Candidates, l.input.Rand, l.slots = nil, nil, nil
 	l.takeBack()
 }
@@ -291,32 +292,40 @@ func (l *Look) fillDepths(slots []shards.Slot) {
 		}
 		return
 	}
-	l.levels = prefixes.Find(l.Request.Blocks, l.levels)
+	l.walk.Find(prefixes, l.Request.Blocks)
 	l.applyDepths(slots, 0)
 }
 
-// applyDepths subtracts what the levels found say, for ranks that they list
-// deeper than common.
+// applyDepths subtracts what the walk found, for ranks that hold more than common.
+// Whoever holds anything holds the first level: if these are few, the others are
+// not asked.
 func (l *Look) applyDepths(slots []shards.Slot, common int) {
-	if len(l.levels) == 0 {
-		return
-	}
-	l.depths = append(l.depths[:0], make([]int32, len(l.candidates))...)
-	for i := len(l.levels) - 1; i >= 0 && l.levels[i].Above >= common; i-- {
-		level := &l.levels[i]
-		for _, h := range level.Holders {
-			place := l.World.Table.Slot(h.Shard.ID())
-			if place < 0 || slots[place].Shard != h.Shard {
-				continue
-			}
-			if at := l.indexOf(place); at >= 0 && l.depths[at] == 0 {
-				l.depths[at] = int32(level.Depth(h))
+	switch {
+	case l.walk.Levels() == 0:
+	case common > 0 || fewAmong*l.walk.Holders(0) > len(l.candidates):
+		for i := range l.candidates {
+			l.applyDepth(i, common)
+		}
+	default:
+		for shard := range l.walk.Each(0) {
+			if place := l.World.Table.Slot(shard.ID()); place >= 0 && slots[place].Shard == shard {
+				if at := l.indexOf(place); at >= 0 {
+					l.applyDepth(at, 0)
+				}
 			}
 		}
 	}
-	for i := range l.candidates {
-		l.candidates[i].PotentialBlocks -= max(int64(common), int64(l.depths[i]))
-	}
+}
+
+// fewAmong is how many candidates are asked for their depth in the time in which
+// one is found among them.
+const fewAmong = 4
+
+func (l *Look) applyDepth(candidate, common int) {
+	c := &l.candidates[candidate]
+	l.asked++
+	depth := max(common, l.walk.Depth(l.Slot(candidate).Shard))
+	c.PotentialBlocks = c.ActiveBlocks + int64(len(l.Request.Blocks)-depth)
 }
 
 // walkDepths does what fillDepths does without the index: it walks the blocks of

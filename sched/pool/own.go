@@ -92,15 +92,8 @@ func (l *Look) Complete(candidate int) {
 func (l *Look) depthOn(shard *shards.Shard) int {
 	blocks := l.Request.Blocks
 	if prefixes := shard.Prefixes(); prefixes != nil {
-		l.levels = prefixes.Find(blocks, l.levels)
-		for i := len(l.levels) - 1; i >= 0; i-- {
-			for _, h := range l.levels[i].Holders {
-				if h.Shard == shard {
-					return l.levels[i].Depth(h)
-				}
-			}
-		}
-		return 0
+		l.walk.Find(prefixes, blocks)
+		return l.walk.Depth(shard)
 	}
 	if shard.PrefixIndexed() {
 		return 0

@@ -7,6 +7,7 @@ const (
 	loadsFile    = "shards/loads.go"
 	indexingFile = "shards/indexing.go"
 	prefixesFile = "shards/prefixes.go"
+	seatsFile    = "shards/seats.go"
 	tableFile    = "shards/table.go"
 	prefillFile  = "lifecycle/prefill.go"
 	rankFile     = "lifecycle/rank.go"
@@ -146,36 +147,78 @@ func shardsTable() []Mutation {
 			Name:      "do not split an edge where paths part",
 			Breaks:    "a rank is said to hold blocks of another's path",
 			Invariant: "4, 7",
-			Edits:     edit(prefixesFile, "			if matched < len(e.hashes) && matched < len(rest) {\n				parted = e\n				return e, false\n			}\n", ""),
+			Edits:     edit(prefixesFile, "matched < len(e.hashes) {\n				p.split", "matched < 0 {\n				p.split"),
 			Test:      shardsTest("TestPrefixesAgainstEachRank"),
 		},
 		{
 			Name:      "keep a holder that dropped its blocks",
 			Breaks:    "blocks that are gone count as held",
 			Invariant: "7",
-			Edits:     edit(prefixesFile, "				if now.setDepth(s, min(max(0, to-at), len(now.hashes))) == 0 {\n", "				if len(now.holders.Load().list) == 0 {\n"),
+			Edits:     edit(prefixesFile, "		case !p.leave(key, e, s):\n", "		case at < 0 && !p.leave(key, e, s):\n"),
 			Test:      shardsTest("TestPrefixesAgainstEachRank"),
 		},
 		{
-			Name:      "hold more of a split edge than it has",
-			Breaks:    "a rank that drops blocks during a split is held for deeper than it is",
+			Name:      "drop the whole of an edge of which a beginning stays",
+			Breaks:    "a rank is said to hold less than it does",
+			Invariant: "4, 7",
+			Edits:     edit(prefixesFile, "		case at < to:\n", "		case at < to && at < 0:\n"),
+			Test:      shardsTest("TestPrefixesAgainstEachRank"),
+		},
+		{
+			Name:      "enter an edge that has gone",
+			Breaks:    "a holder that came while the edge was split is lost",
 			Invariant: "7",
-			Edits:     edit(prefixesFile, "min(max(0, to-at), len(now.hashes))", "max(0, to-at)"),
+			Edits:     edit(prefixesFile, "	if e.mu.gone {\n		return false\n	}\n	if h := e.holders.Load()", "	if h := e.holders.Load()"),
 			Test:      Test{Package: "shards", Name: "TestPrefixesPartWhileHeld", Tags: "perturb", Count: 4},
 		},
 		{
-			Name:      "give the lower part of a split edge all holders",
-			Breaks:    "a rank is said to hold more than it does",
+			Name:      "leave an edge that has gone",
+			Breaks:    "who gives blocks up while the edge is split holds them for good",
+			Invariant: "7",
+			Edits:     edit(prefixesFile, "	if e.mu.gone {\n		return false\n	}\n	h := e.holders.Load()\n	switch left", "	h := e.holders.Load()\n	switch left"),
+			Test:      Test{Package: "shards", Name: "TestPrefixesPartWhileHeld", Tags: "perturb", Count: 4},
+		},
+		{
+			Name:      "store the upper part of a split edge before the lower",
+			Breaks:    "who looks in between finds a rank with less than it holds",
 			Invariant: "4",
-			Edits:     edit(prefixesFile, "		if h.Depth > at {\n", "		if h.Depth >= at {\n"),
-			Test:      shardsTest("TestPrefixesAgainstEachRank"),
+			Edits:     edit(prefixesFile, "	p.edges.Store(edgeKey{upper.tag, lower.hashes[0]}, lower)\n	perturb.Point()\n	p.edges.Store(key, upper)\n", "	p.edges.Store(key, upper)\n	perturb.Point()\n	p.edges.Store(edgeKey{upper.tag, lower.hashes[0]}, lower)\n"),
+			Test:      Test{Package: "shards", Name: "TestPrefixesUnderHammering", Tags: "perturb", Count: 4},
 		},
 		{
-			Name:      "split without looking whether the holders changed",
-			Breaks:    "a holder that came meanwhile is lost",
-			Invariant: "7",
-			Edits:     edit(prefixesFile, "		if now == e && e.holders.Load() == seen {\n", "		if now == e {\n"),
-			Test:      Test{Package: "shards", Name: "TestPrefixesPartWhileHeld", Tags: "perturb", Count: 4},
+			Name:      "let a split edge keep the array of the whole for as long as it is halved",
+			Breaks:    "short prompts keep the long ones that they are the beginning of",
+			Invariant: "10",
+			Edits:     edit(prefixesFile, "newEdge(p.tag(s), e.hashes[:at:at], e.array)", "newEdge(p.tag(s), e.hashes[:at:at], len(e.hashes))"),
+			Test:      shardsTest("TestHalvedPromptsLetGoOfTheWhole"),
+		},
+		{
+			Name:      "copy the holders each time that one enters",
+			Breaks:    "a booking costs what all ranks hold",
+			Invariant: "9",
+			Edits:     edit(prefixesFile, "	if h := e.holders.Load(); !h.enter(seat) {\n", "	if h := e.holders.Load(); h.words != nil || !h.enter(seat) {\n"),
+			Test:      shardsTest("TestPartingPointsAreNotMultipliedByRanks"),
+		},
+		{
+			Name:      "take a rank for the one whose seat it got",
+			Breaks:    "an idle rank is said to hold what a dead one held",
+			Invariant: "4",
+			Edits:     edit(seatsFile, "	if word>>seatBits > given {\n", "	if word>>seatBits > given+1 {\n"),
+			Test:      shardsTest("TestSeatsAreUsedAgain"),
+		},
+		{
+			Name:      "keep the seat of a rank that has died",
+			Breaks:    "the sets grow with each rank that ever was",
+			Invariant: "10",
+			Edits:     edit(shardFile, "	if p := s.env.prefixes.Load(); p != nil && s.mu.rank.Len() == 0 {\n", "	if p := s.env.prefixes.Load(); p != nil && s.mu.rank.Len() < 0 {\n"),
+			Test:      shardsTest("TestSeatsAreUsedAgain"),
+		},
+		{
+			Name:      "ask all candidates for a prefix that few hold",
+			Breaks:    "a selection costs more than the ranks that matter",
+			Invariant: "9",
+			Edits:     edit(lookFile, "	case common > 0 || fewAmong*l.walk.Holders(0) > len(l.candidates):\n", "	case common > 0 || fewAmong > 0:\n"),
+			Test:      poolTest("TestDepthsAreAskedOnceOfEachCandidate"),
 		},
 		{
 			Name:      "let a worker that is added again have its old ranks",
