@@ -215,7 +215,7 @@ func (s *Scheduler) bookLocked(a *attempt, choice pool.Choice, shard *shards.Sha
 		rec.Tokens = max(0, r.ISL-p.CachedTokens)
 	}
 	rec.worker, rec.potential = a.look.Slot(choice.Candidate).Worker, p.PotentialDecodeBlocks
-	rec.class = s.tallies.Load().find(a.world.Profile, a.class)
+	rec.class = s.classes.Of(a.world.Profile, a.class)
 	rec.overlaps = a.kept
 	if id := shard.ID(); id != a.proposed {
 		rec.overlaps.SetRank(id)

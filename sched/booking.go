@@ -7,7 +7,7 @@ import (
 
 // handle gives the owner its booking.
 func (s *Scheduler) handle(rec *record, attempt uint64) *Booking {
-	rec.class.admit()
+	rec.class.Admit()
 	s.expiry.booked(s)
 	b := &rec.own
 	if s.config.ReclaimLeaked {
@@ -41,7 +41,7 @@ func (b *Booking) Waited() time.Duration { return time.Duration(b.rec.waited) }
 
 // Class returns the name of the policy class in which the request was admitted: that
 // of the profile then in force, whatever Request.Class asked for.
-func (b *Booking) Class() string { return b.rec.class.name }
+func (b *Booking) Class() string { return b.rec.class.Name() }
 
 // Attempt returns the number of the attempt this handle stands for.
 func (b *Booking) Attempt() uint64 { return b.rec.held.Load() }

@@ -214,7 +214,7 @@ func FailureError(request string, f *pool.Failure) error {
 // rejectionCodes is the number of codes that a rejection can have.
 const rejectionCodes = 13
 
-// codes returns the sentinels of rejections, by place in tally.rejected.
+// codes returns the sentinels of rejections, by their index as a code of measure.Class.
 func codes() [rejectionCodes]error {
 	return [...]error{
 		ErrInvalid, ErrNoEndpoints, ErrOverloaded, ErrPinnedOverloaded, ErrPinNotAllowed, ErrQueueFull,

@@ -122,14 +122,9 @@ func (s *Scheduler) countRejection(class string, err error) {
 	if !errors.As(err, &refused) {
 		return
 	}
-	all := s.tallies.Load()
-	t := all.byName[class]
-	if t == nil {
-		t = all.other
-	}
 	for i, code := range codes() {
 		if refused.Code == code { // not errors.Is: its cause may be anything
-			t.rejected[i].Inc()
+			s.classes.Named(class).Reject(i)
 			if code == ErrSelector {
 				s.logSelectorFailed(s.counters.selectorFailed.Inc(), err)
 			}

@@ -145,7 +145,6 @@ func (s *Scheduler) Explain(r *Request) (*Explanation, error) {
 	}
 	stats := s.ledger.stats(w.Profile)
 	for i := range stats {
-		stats[i].Waits = Histogram{} // says nothing about this request
 		e.Classes = append(e.Classes, classLine(w, i, stats[i]))
 		_, e.Classes[i].Oldest = s.heads(w, i, now, 0)
 	}

@@ -87,7 +87,7 @@ func (l *line) Settle(j *job) {
 	}
 	if class, ok := s.settle(j, jobGranted); ok {
 		if class != nil {
-			class.waits.Record(waited)
+			class.waits.Waited(waited)
 		}
 		told.Keep()
 		return

@@ -14,13 +14,11 @@ import (
 // from the queue so that a caller who leaves takes its part along before it
 // returns, without the turn. Its lock is a leaf.
 type ledger struct {
-	mu struct {
+	counters *measure.Classes
+	mu       struct {
 		sync.Mutex
 		profile *policy.Profile // for which the classes stand; nil until somebody waited
 		classes []*classCount
-		// waits holds, by the name of the class, how long its requests stood in
-		// line; it outlives the profile.
-		waits map[string]*measure.Histogram
 	}
 }
 
@@ -30,9 +28,8 @@ type classCount struct {
 	pending     int64
 	raw, cached total
 	deficit     int64
-	// waits is written by the holder of the turn; nil until somebody has waited.
-	waits *measure.Histogram
-	roll  roll // who is counted here
+	waits       *measure.Class // counts how long its requests waited
+	roll        roll           // who is counted here
 }
 
 // total is a sum of token counts that may exceed 64 bits on the way.
@@ -68,21 +65,8 @@ func (l *ledger) reset(p *policy.Profile) {
 func (l *ledger) resetLocked(p *policy.Profile) {
 	l.mu.profile, l.mu.classes = p, make([]*classCount, p.Len())
 	for i := range l.mu.classes {
-		l.mu.classes[i] = newClassCount(p.Class(i).Name)
+		l.mu.classes[i] = newClassCount(l.counters.Of(p, i))
 	}
-}
-
-// waitsLocked returns the histogram of a class.
-func (l *ledger) waitsLocked(name string) *measure.Histogram {
-	h := l.mu.waits[name]
-	if h == nil {
-		if l.mu.waits == nil {
-			l.mu.waits = make(map[string]*measure.Histogram)
-		}
-		h = waitBuckets.Histogram()
-		l.mu.waits[name] = h
-	}
-	return h
 }
 
 // reclass goes over to another profile with everyone who waits in its new class,
@@ -117,9 +101,6 @@ func (l *ledger) countLocked(j *job, class int) (counted bool) {
 		return false
 	}
 	c := l.mu.classes[class]
-	if c.waits == nil {
-		c.waits = l.waitsLocked(c.name)
-	}
 	c.pending++
 	c.raw.add(j.entry.Raw)
 	c.cached.add(j.entry.Cached)
@@ -182,7 +163,6 @@ func (l *ledger) stats(p *policy.Profile) []ClassStats {
 	classes := make([]ClassStats, p.Len())
 	for i := range classes {
 		classes[i].Name = p.Class(i).Name
-		classes[i].Waits = Histogram(waitBuckets.Read(l.mu.waits[classes[i].Name]))
 		if l.mu.profile == p {
 			c := l.mu.classes[i]
 			u := c.usage()

@@ -56,7 +56,8 @@ func New(config Config, opts ...Option) (*Scheduler, error) {
 	close(s.closed)
 	s.line.s = s
 	s.counters.queries = xsync.NewCounter()
-	s.tallies.Store((*tallies)(nil).with(profile))
+	s.classes = measure.NewClasses(profile, rejectionCodes, waitBuckets)
+	s.ledger.counters = s.classes
 	s.jobs.New = func() any { return newJob() }
 	s.looks.New = func() any { return &pool.Look{Rand: s.rand} }
 	if profile.CanQueue() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 	"github.com/seed-3c5df8a4/turnstile/sched/internal/ids"
+	"github.com/seed-3c5df8a4/turnstile/sched/internal/measure"
 	"github.com/seed-3c5df8a4/turnstile/sched/internal/overlaps"
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
@@ -34,7 +35,7 @@ type record struct {
 	// read by all, who then look again under the lock.
 	shard     atomic.Pointer[shards.Shard]
 	worker    *shards.Worker // as it was when it was decided to go there
-	class     *tally         // of the class it was admitted in; written when it is booked, not again
+	class     *measure.Class // of the class it was admitted in; written when it is booked, not again
 	potential int64
 	overlaps  overlaps.Kept // as asked for, or as refreshed; set to the rank it is on
 	// done is the channel of Done, once somebody asked or the booking ended

@@ -1,6 +1,9 @@
 package sched
 
-import "github.com/seed-3c5df8a4/turnstile/sched/policy"
+import (
+	"github.com/seed-3c5df8a4/turnstile/sched/internal/measure"
+	"github.com/seed-3c5df8a4/turnstile/sched/policy"
+)
 
 // roll lists those who wait in one class, in no order of meaning, as a ring
 // around a head. It exists so that whoever wants to see the line need not have the
@@ -16,8 +19,8 @@ type rollPlace struct {
 	prev, next *rollPlace
 }
 
-func newClassCount(name string) *classCount {
-	c := &classCount{name: name}
+func newClassCount(waits *measure.Class) *classCount {
+	c := &classCount{name: waits.Name(), waits: waits}
 	c.roll.head.prev, c.roll.head.next = &c.roll.head, &c.roll.head
 	return c
 }

@@ -40,9 +40,9 @@ type Scheduler struct {
 
 	// world is replaced under edit and read by all.
 	world atomic.Pointer[pool.World]
-	// tallies are replaced under edit, before a world with another profile is
-	// published, and read by all.
-	tallies atomic.Pointer[tallies]
+	// classes goes over to another profile under edit, before a world with it is
+	// published.
+	classes *measure.Classes
 	// edit serialises changes of the world. It comes first in the lock order.
 	edit sync.Mutex
 

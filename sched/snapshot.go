@@ -140,7 +140,7 @@ func (s *Scheduler) Snapshot(heads int) Snapshot {
 	}
 	snapshot.Stats.Classes = nil
 	stats := s.ledger.stats(w.Profile)
-	s.tallied(stats)
+	s.fillCounters(w.Profile, stats)
 	for i := range snapshot.Classes {
 		snapshot.Classes[i] = classLine(w, i, stats[i])
 		snapshot.Classes[i].Heads, snapshot.Classes[i].Oldest = s.heads(w, i, now, heads)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/seed-3c5df8a4/turnstile/sched/internal/measure"
+	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
@@ -20,12 +22,12 @@ type ClassStats struct {
 	Deficit int64 `json:"deficit"`
 	// Admitted counts the bookings made in the class, Rejected the requests that
 	// ended with an error after their class was found, by the text of the sentinel
-	// error. Both go by the name of the class, whatever the profile.
+	// error. Both are of the name of the class, whatever the profile; what a class
+	// counted is forgotten once 256 others have gone after it.
 	Admitted int64            `json:"admitted,omitempty"`
 	Rejected map[string]int64 `json:"rejected,omitempty"`
 	// Waits are the times, in seconds, for which those admitted had stood in line.
-	// Who was admitted at once is not counted. It goes by the name of the class,
-	// whatever the profile.
+	// Who was admitted at once is not counted. As with Admitted, the name counts.
 	Waits Histogram `json:"wait_seconds,omitzero"`
 }
 
@@ -161,7 +163,7 @@ func (s *Scheduler) Stats() Stats {
 	w := s.current()
 	stats := Stats{
 		Classes: s.ledger.stats(w.Profile), Waiting: s.waiting.Load(),
-		Queries: s.counters.queries.Value(), Rejected: make(map[string]int64),
+		Queries: s.counters.queries.Value(),
 		Expired: s.counters.expired.Load(), Leaked: s.counters.leaked.Load(), Dropped: s.counters.dropped.Load(),
 		Epochs: s.counters.epochs.Load(), Retries: s.counters.retries.Load(),
 		EpochSizes: Histogram(epochBuckets.Read(s.counters.epochSizes.Load())),
@@ -177,13 +179,34 @@ func (s *Scheduler) Stats() Stats {
 	for i := range w.Table.Slots() {
 		stats.Live += w.Table.Slots()[i].Shard.View().Requests
 	}
-	s.tallied(stats.Classes)
-	s.tallies.Load().all(func(t *tally) {
-		stats.Admitted += t.admissions()
-		t.rejectionsTo(stats.Rejected)
-	})
+	s.fillCounters(w.Profile, stats.Classes)
+	totals := s.classes.Totals()
+	stats.Admitted, stats.Rejected = totals.Admitted, rejections(&totals)
 	if ring := s.env.Hints(); ring != nil {
 		stats.HintOverflows = ring.Overflows()
 	}
 	return stats
+}
+
+// fillCounters fills in what was counted in the classes of a profile.
+func (s *Scheduler) fillCounters(p *policy.Profile, classes []ClassStats) {
+	for i := range classes {
+		class := s.classes.Of(p, i)
+		totals := class.Totals()
+		classes[i].Admitted, classes[i].Waits = totals.Admitted, Histogram(class.Waits())
+		if rejected := rejections(&totals); len(rejected) > 0 {
+			classes[i].Rejected = rejected
+		}
+	}
+}
+
+// rejections returns those that there were, by the text of their sentinel.
+func rejections(totals *measure.Totals) map[string]int64 {
+	counts := make(map[string]int64)
+	for i, code := range codes() {
+		if n := totals.Rejected[i]; n > 0 {
+			counts[code.Error()] = n
+		}
+	}
+	return counts
 }

@@ -2,6 +2,7 @@ package sched_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,6 +109,28 @@ func TestDecisionsAreCountedByClass(t *testing.T) {
 	require.EqualValues(t, 3, stats.Admitted)
 	require.EqualValues(t, 1, stats.Queries)
 	require.Equal(t, map[string]int64{"would-queue": 2, "no-endpoints": 1, "duplicate": 1}, stats.Rejected)
+	requireIdle(t, s)
+}
+
+// Classes with ever new names come and go: the sums stay, also for bookings that
+// outlive their class.
+func TestClassesComeAndGo(t *testing.T) {
+	t.Parallel()
+	s := newScheduler(t, sched.Config{Profile: policyOf(t, mixed)})
+	addWorkers(t, s, 1)
+	held := schedule(t, s, sched.Request{ID: "held", Class: "open"})
+	const swaps = 400
+	for i := range swaps {
+		require.NoError(t, s.SetProfile(policyOf(t, strings.ReplaceAll(mixed, "name: ", fmt.Sprintf("name: p%d-", i)))))
+		require.NoError(t, schedule(t, s, sched.Request{ID: "r", Class: fmt.Sprintf("p%d-open", i)}).Release())
+		_, err := s.Schedule(t.Context(), &sched.Request{ID: "none", Class: fmt.Sprintf("p%d-open", i), Allowed: []uint64{}})
+		require.ErrorIs(t, err, sched.ErrNoEndpoints)
+	}
+	require.Equal(t, "open", held.Class())
+	require.NoError(t, held.Release())
+	stats := s.Stats()
+	require.EqualValues(t, swaps+1, stats.Admitted)
+	require.Equal(t, map[string]int64{"no-endpoints": swaps}, stats.Rejected)
 	requireIdle(t, s)
 }
 

@@ -155,7 +155,7 @@ func (s *Scheduler) SetProfile(p *policy.Profile) error {
 	return s.change(func(w *pool.World) ([]*shards.Shard, error) {
 		s.logProfile(w.Profile, p)
 		w.Profile = p
-		s.tallies.Store(s.tallies.Load().with(p))
+		s.classes.SetProfile(p)
 		return nil, nil
 	})
 }

@@ -7,7 +7,7 @@ func explainTable() []Mutation {
 		explainFile = "sched/explain.go"
 		rollFile    = "sched/roll.go"
 		ownFile     = "sched/pool/own.go"
-		tallyFile   = "sched/tally.go"
+		classesFile = "sched/internal/measure/classes.go"
 	)
 	return []Mutation{
 		{
@@ -66,8 +66,22 @@ func explainTable() []Mutation {
 			Name:      "forget the counters of classes that a profile lacks",
 			Breaks:    "counters fall when a policy is replaced",
 			Invariant: "counters only grow",
-			Edits:     edit(tallyFile, "		maps.Copy(next.byName, t.byName)\n", "		maps.Copy(next.byName, map[string]*tally(nil))\n"),
+			Edits:     edit(classesFile, "byName: maps.Clone(old.byName),", "byName: maps.Clone(map[string]*Class(nil)),"),
 			Test:      schedTest("TestDecisionsAreCountedByClass"),
+		},
+		{
+			Name:      "forget what classes counted that are long gone",
+			Breaks:    "the sums fall",
+			Invariant: "counters only grow",
+			Edits:     edit(classesFile, "		class.gone.Store(true)\n		c.sumLocked(class)\n", "		class.gone.Store(true)\n"),
+			Test:      Test{Package: "sched/internal/measure", Name: "TestClassesThatGoLeaveTheirCounts"},
+		},
+		{
+			Name:      "read the counters of a class that goes once",
+			Breaks:    "what is counted in it later is lost",
+			Invariant: "counters only grow",
+			Edits:     edit(classesFile, "	if c.gone.Load() {\n", "	if c.gone.Load() && c.name == \"\" {\n"),
+			Test:      Test{Package: "sched/internal/measure", Name: "TestClassesThatGoLeaveTheirCounts"},
 		},
 	}
 }
