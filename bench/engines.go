@@ -4,6 +4,7 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/bench/actor"
 	"github.com/seed-3c5df8a4/turnstile/bench/engine"
 	"github.com/seed-3c5df8a4/turnstile/sched"
+	"github.com/seed-3c5df8a4/turnstile/sched/clock"
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 )
 
@@ -16,6 +17,11 @@ type setup struct {
 	// ActorIndex makes the actor engines select through the same indexes as the
 	// sharded one, so that only the concurrency differs.
 	ActorIndex bool
+	// Tune, unless nil, changes what else the configuration says; Clock and
+	// OnDecision may be nil.
+	Tune       func(*sched.Config)
+	Clock      clock.Clock
+	OnDecision func(sched.Decision)
 }
 
 // namedEngine is one of the engines compared.
@@ -36,7 +42,14 @@ func newSharded(s setup) (engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return engine.NewSharded(config)
+	var opts []sched.Option
+	if s.Clock != nil {
+		opts = append(opts, sched.WithClock(s.Clock))
+	}
+	if s.OnDecision != nil {
+		opts = append(opts, sched.WithDecisionHook(s.OnDecision))
+	}
+	return engine.NewSharded(config, opts...)
 }
 
 func newActor(direct bool) func(setup) (engine.Engine, error) {
@@ -45,7 +58,9 @@ func newActor(direct bool) func(setup) (engine.Engine, error) {
 		if err != nil {
 			return nil, err
 		}
-		return actor.New(actor.Config{Config: config, Direct: direct, Index: s.ActorIndex})
+		return actor.New(actor.Config{
+			Config: config, Direct: direct, Index: s.ActorIndex, Clock: s.Clock, OnDecision: s.OnDecision,
+		})
 	}
 }
 
@@ -57,6 +72,9 @@ func configOf(s setup) (sched.Config, error) {
 			return config, err
 		}
 		config.Policy = file
+	}
+	if s.Tune != nil {
+		s.Tune(&config)
 	}
 	return config, nil
 }

@@ -140,7 +140,10 @@ func microEngines() []micro.Engine {
 		return func(c micro.Config) (engine.Engine, error) {
 			for _, e := range engines {
 				if e.name == name {
-					return e.build(setup{BlockSize: c.BlockSize, PolicyYAML: []byte(c.PolicyYAML), ActorIndex: index})
+					return e.build(setup{
+						BlockSize: c.BlockSize, PolicyYAML: []byte(c.PolicyYAML), ActorIndex: index,
+						Tune: c.Tune, Clock: c.Clock, OnDecision: c.OnDecision,
+					})
 				}
 			}
 			return nil, fmt.Errorf("there is no engine %q", name)

@@ -41,8 +41,8 @@ type trial struct {
 	// kept says that the engine lives through all rounds, and may be so large that
 	// collecting garbage before each would take longer than the round.
 	kept bool
-	// shares has the callers' progress watched.
-	shares bool
+	// shares has the callers' progress watched, p90 that percentile told too.
+	shares, p90 bool
 	// end releases what is held and checks that nothing is left.
 	end func() error
 }
@@ -402,6 +402,9 @@ func (d *driver) collect(out *outcome) {
 	out.total[report.AllocsPerOp] /= float64(all)
 	out.total[report.BytesPerOp] /= float64(all)
 	out.fill(&out.total, all, out.waits)
+	if d.trial.p90 && out.waits.TotalCount() > 0 {
+		out.total[report.P90] = float64(out.waits.ValueAtQuantile(90))
+	}
 	for i, h := range perGroup {
 		r := report.NewRound()
 		out.fill(&r, ops[i], h)

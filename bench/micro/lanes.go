@@ -145,6 +145,21 @@ func (c *crowd) join(r *sched.Request, again bool, granted func(engine.Booking))
 	})
 }
 
+// joinWith has one more wait that is to be refused in the end.
+func (c *crowd) joinWith(r *sched.Request, end error) {
+	c.wg.Go(func() {
+		b, err := c.eng.Schedule(c.ctx, r)
+		if err == nil {
+			err = errors.Join(errors.New("it was admitted"), b.Release())
+		} else if errors.Is(err, end) || errors.Is(err, sched.ErrCanceled) {
+			return
+		}
+		c.mu.Lock()
+		c.err = fmt.Errorf("a waiter that should end with %w: %w", end, err)
+		c.mu.Unlock()
+	})
+}
+
 func (c *crowd) wait() { c.wg.Wait() }
 
 func (c *crowd) fault() error {

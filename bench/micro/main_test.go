@@ -21,12 +21,17 @@ func TestMain(m *testing.M) {
 func all() []Engine {
 	config := func(c Config) (sched.Config, error) {
 		out := sched.Config{BlockSize: c.BlockSize}
-		if c.PolicyYAML == "" {
-			return out, nil
+		if c.PolicyYAML != "" {
+			file, err := policy.Parse([]byte(c.PolicyYAML))
+			if err != nil {
+				return out, err
+			}
+			out.Policy = file
 		}
-		file, err := policy.Parse([]byte(c.PolicyYAML))
-		out.Policy = file
-		return out, err
+		if c.Tune != nil {
+			c.Tune(&out)
+		}
+		return out, nil
 	}
 	of := func(direct, index bool) func(Config) (engine.Engine, error) {
 		return func(c Config) (engine.Engine, error) {
@@ -34,7 +39,7 @@ func all() []Engine {
 			if err != nil {
 				return nil, err
 			}
-			return actor.New(actor.Config{Config: cfg, Direct: direct, Index: index})
+			return actor.New(actor.Config{Config: cfg, Direct: direct, Index: index, Clock: c.Clock, OnDecision: c.OnDecision})
 		}
 	}
 	return []Engine{
@@ -43,7 +48,14 @@ func all() []Engine {
 			if err != nil {
 				return nil, err
 			}
-			return engine.NewSharded(cfg)
+			var opts []sched.Option
+			if c.Clock != nil {
+				opts = append(opts, sched.WithClock(c.Clock))
+			}
+			if c.OnDecision != nil {
+				opts = append(opts, sched.WithDecisionHook(c.OnDecision))
+			}
+			return engine.NewSharded(cfg, opts...)
 		}},
 		{Name: Actor, Build: of(false, false)},
 		{Name: ActorDirect, Build: of(true, false)},

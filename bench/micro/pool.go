@@ -36,11 +36,17 @@ func workers(n int) []sched.Worker {
 
 // build makes an engine with ranks.
 func (e Engine) build(policy string, ranks int) (engine.Engine, error) {
-	eng, err := e.Build(Config{BlockSize: blockSize, PolicyYAML: policy})
+	return e.buildFrom(Config{PolicyYAML: policy}, workers(ranks))
+}
+
+// buildFrom makes an engine with workers.
+func (e Engine) buildFrom(c Config, workers []sched.Worker) (engine.Engine, error) {
+	c.BlockSize = blockSize
+	eng, err := e.Build(c)
 	if err != nil {
 		return nil, err
 	}
-	if err := eng.SetWorkers(workers(ranks)); err != nil {
+	if err := eng.SetWorkers(workers); err != nil {
 		return nil, errors.Join(err, eng.Close())
 	}
 	return eng, nil

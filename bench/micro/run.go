@@ -26,6 +26,9 @@ func Run(ctx context.Context, spec *Spec, s Settings, step func(string)) (report
 	if spec.once {
 		rounds = 1
 	}
+	if spec.most > 0 {
+		rounds = min(rounds, spec.most)
+	}
 	s.Duration = max(s.Duration, spec.least)
 	n := len(spec.contenders)
 	tallies := make([]tally, n)

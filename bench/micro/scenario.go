@@ -7,6 +7,8 @@ import (
 
 	"github.com/seed-3c5df8a4/turnstile/bench/engine"
 	"github.com/seed-3c5df8a4/turnstile/bench/report"
+	"github.com/seed-3c5df8a4/turnstile/sched"
+	"github.com/seed-3c5df8a4/turnstile/sched/clock"
 )
 
 // Engine is one of the engines compared.
@@ -19,6 +21,12 @@ type Engine struct {
 type Config struct {
 	BlockSize  int64
 	PolicyYAML string
+	// Tune, unless nil, changes what else the configuration says.
+	Tune func(*sched.Config)
+	// Clock and OnDecision are the time and the decision hook; nil is the system's
+	// and none.
+	Clock      clock.Clock
+	OnDecision func(sched.Decision)
 }
 
 // The names of the engines, by which the rows' demands find them.
@@ -37,6 +45,9 @@ type Settings struct {
 	Quick bool
 	// Budget, unless 0, is the time after which a row begins no further round.
 	Budget time.Duration
+	// Limit is the time after which a row that may take very long gives up; 0 is
+	// ten seconds.
+	Limit time.Duration
 	// Shrink divides the sizes of the populations that a row is about, so that
 	// tests can run it in no time; 0 and 1 leave them.
 	Shrink int
@@ -50,6 +61,13 @@ func (s Settings) scaled(n int) int {
 	return n
 }
 
+func (s Settings) limit() time.Duration {
+	if s.Limit > 0 {
+		return s.Limit
+	}
+	return 10 * time.Second
+}
+
 // Spec is a row that can be run.
 type Spec struct {
 	Scenario, About string
@@ -59,6 +77,8 @@ type Spec struct {
 	// all there is to tell.
 	least time.Duration
 	once  bool
+	// most bounds the rounds; 0 does not.
+	most int
 	// Weight is about how many seconds the row takes with -quick.
 	Weight float64
 	// show has the distribution of waits and the callers' progress kept, fair
@@ -153,7 +173,7 @@ func cheaper(against string, share float64) demand {
 }
 
 // Scenarios are the names that can be asked for, in the order in which they run.
-var Scenarios = []string{"advisory", "tracked", "system-prompt", "saturated", "mixed", "output", "lanes", "cancelled", "own", "http", "sweep"}
+var Scenarios = []string{"advisory", "tracked", "system-prompt", "saturated", "mixed", "output", "lanes", "cancelled", "own", "http", "held", "sweep"}
 
 // Rows returns the rows of a scenario.
 func Rows(scenario string, engines []Engine) []Spec {
@@ -192,6 +212,8 @@ func rowsOf(scenario string, engines []Engine) []Spec {
 		return ownRows(engines)
 	case "http":
 		return httpRow(engines)
+	case "held":
+		return heldRows(engines)
 	case "sweep":
 		return sweepRows(engines)
 	}

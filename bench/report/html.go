@@ -80,7 +80,7 @@ type seriesLine struct {
 }
 
 // figureHeads are the columns of the tables of figures.
-var figureHeads = []string{"ops/s", "least", "most", "p50", "p99", "max", "CPU/op", "allocs/op", "bytes/op", "fairness"}
+var figureHeads = []string{"ops/s", "least", "most", "p50", "p90", "p99", "max", "call CPU", "others", "CPU/op", "allocs/op", "bytes/op", "fairness"}
 
 // Heads is for the page.
 func (pageData) Heads() []string { return figureHeads }
@@ -318,7 +318,8 @@ func (c *Comparison) fillRows(d *pageData) {
 			least, most := s.Range(OpsPerSecond)
 			t.Series = append(t.Series, seriesLine{s.Name(), []string{
 				Rate(s.Median(OpsPerSecond)), Rate(least), Rate(most),
-				Nanos(s.Median(P50)), Nanos(s.Median(P99)), Nanos(s.Median(Max)), Nanos(s.Median(CPUPerOp)),
+				Nanos(s.Median(P50)), Nanos(s.Median(P90)), Nanos(s.Median(P99)), Nanos(s.Median(Max)),
+				Nanos(s.Median(CallCPU)), Count(s.Median(Others)), Nanos(s.Median(CPUPerOp)),
 				Count(s.Median(AllocsPerOp)), Count(s.Median(BytesPerOp)), Count(s.Median(Fairness)),
 			}})
 		}

@@ -15,8 +15,11 @@ type line struct {
 	Callers     int      `json:"callers"`
 	OpsPerS     *float64 `json:"ops_per_s"`
 	P50         *float64 `json:"p50_ns"`
+	P90         *float64 `json:"p90_ns"`
 	P99         *float64 `json:"p99_ns"`
 	Max         *float64 `json:"max_ns"`
+	CallCPU     *float64 `json:"call_cpu_ns"`
+	Others      *float64 `json:"others"`
 	AllocsPerOp *float64 `json:"allocs_per_op"`
 	BytesPerOp  *float64 `json:"bytes_per_op"`
 	CPUPerOp    *float64 `json:"cpu_ns_per_op"`
@@ -34,7 +37,8 @@ func (r *Row) WriteJSON(w io.Writer) error {
 		s := &r.Series[i]
 		l := line{
 			Scenario: r.Scenario, Engine: s.Engine, Ranks: s.Ranks, Callers: s.Callers,
-			OpsPerS: figure(s.Median(OpsPerSecond)), P50: figure(s.Median(P50)), P99: figure(s.Median(P99)), Max: figure(s.Median(Max)),
+			OpsPerS: figure(s.Median(OpsPerSecond)), P50: figure(s.Median(P50)), P90: figure(s.Median(P90)), P99: figure(s.Median(P99)), Max: figure(s.Median(Max)),
+			CallCPU: figure(s.Median(CallCPU)), Others: figure(s.Median(Others)),
 			AllocsPerOp: figure(s.Median(AllocsPerOp)), BytesPerOp: figure(s.Median(BytesPerOp)), CPUPerOp: figure(s.Median(CPUPerOp)),
 			Fairness: figure(s.Median(Fairness)), Rounds: len(s.Rounds), Spread: figure(s.Spread(OpsPerSecond)),
 		}

@@ -15,8 +15,11 @@ const (
 	OpsPerSecond Metric = iota
 	TimePerOp           // of the wall clock, whatever the number of callers
 	P50
+	P90
 	P99
 	Max
+	CallCPU // of the thread that makes the longest call, within that call
+	Others  // what else happened during a call; a row says what
 	AllocsPerOp
 	BytesPerOp
 	CPUPerOp

@@ -10,7 +10,7 @@ import (
 
 // WriteText prints the row as a table and its verdicts below.
 func (r *Row) WriteText(w io.Writer) error {
-	lines := [][]string{{"", "ops/s", "min-max", "p50", "p99", "max", "CPU/op", "allocs/op", "bytes/op", "fairness"}}
+	lines := [][]string{{"", "ops/s", "min-max", "p50", "p90", "p99", "max", "call CPU", "others", "CPU/op", "allocs/op", "bytes/op", "fairness"}}
 	for i := range r.Series {
 		s := &r.Series[i]
 		least, most := s.Range(OpsPerSecond)
@@ -20,7 +20,8 @@ func (r *Row) WriteText(w io.Writer) error {
 		}
 		lines = append(lines, []string{
 			"  " + s.Name(), Rate(s.Median(OpsPerSecond)), spread,
-			Nanos(s.Median(P50)), Nanos(s.Median(P99)), Nanos(s.Median(Max)), Nanos(s.Median(CPUPerOp)),
+			Nanos(s.Median(P50)), Nanos(s.Median(P90)), Nanos(s.Median(P99)), Nanos(s.Median(Max)),
+			Nanos(s.Median(CallCPU)), Count(s.Median(Others)), Nanos(s.Median(CPUPerOp)),
 			Count(s.Median(AllocsPerOp)), Count(s.Median(BytesPerOp)), Count(s.Median(Fairness)),
 		})
 	}
