@@ -95,7 +95,7 @@ func (m *microOptions) check(set map[string]bool, ranks intList, engineNames str
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	var err error
 	if names := m.scenarioNames; names != "all" {
-		if m.scenarios, err = pick("scenario", names, micro.Scenarios, micro.Scenarios); err != nil {
+		if m.scenarios, err = pickScenarios(names); err != nil {
 			errs = append(errs, err)
 		}
 	} else {
@@ -131,6 +131,26 @@ func (m *microOptions) check(set map[string]bool, ranks intList, engineNames str
 		m.ranks = ranks
 	}
 	return errs
+}
+
+// pickScenarios checks a list of scenarios and of single rows of scenarios, such as
+// held/leavers.
+func pickScenarios(list string) ([]string, error) {
+	names := micro.Scenarios
+	for name := range strings.SplitSeq(list, ",") {
+		name = strings.TrimSpace(name)
+		scenario, _, ok := strings.Cut(name, "/")
+		if !ok || slices.Contains(names, name) {
+			continue
+		}
+		for _, spec := range micro.Rows(scenario, microEngines()) {
+			if spec.Scenario == name {
+				names = append(slices.Clone(names), name)
+				break
+			}
+		}
+	}
+	return pick("scenario", list, names, names)
 }
 
 // microEngines are the engines compared; the actors differ in what of the index
@@ -179,8 +199,12 @@ func (m *microOptions) settings(sweep bool) micro.Settings {
 // specs are the rows to run.
 func (m *microOptions) specs() []micro.Spec {
 	var out []micro.Spec
-	for _, scenario := range m.scenarios {
+	for _, name := range m.scenarios {
+		scenario, _, single := strings.Cut(name, "/")
 		for _, spec := range micro.Rows(scenario, microEngines()) {
+			if single && spec.Scenario != name {
+				continue
+			}
 			if m.callers != nil && !slices.Contains(m.callers, spec.Callers) || m.ranks != nil && !slices.Contains(m.ranks, spec.Ranks) {
 				continue
 			}

@@ -33,6 +33,9 @@ func (e *Engine) loads() []sched.RankLoad {
 	return loads
 }
 
+// InLine counts the arrivals that the actor has taken in and that wait.
+func (e *Engine) InLine() int64 { return e.waiting.Load() }
+
 // Stats implements engine.Engine. Epochs are the times that the actor came to
 // rest.
 func (e *Engine) Stats() sched.Stats {

@@ -35,6 +35,16 @@ func looped(engine, variant string, ranks int, prepare func(Settings) (*trial, e
 	}}
 }
 
+// demand is what a choice may cost beside the plain one: reading a list of workers
+// costs by its length.
+func (c *choice) demand(what string, ranks int, variant string) demand {
+	of := key{Sharded, variant}
+	if strings.HasPrefix(c.name, "half ") {
+		return bound(report.CPUPerOp, what, of, report.AtMost(20_000*float64(ranks)/heldRanks), report.Nanos)
+	}
+	return ratio(report.CPUPerOp, what, of, key{Sharded, plain.name}, report.AtMost(5))
+}
+
 // choiceRows are one row for each choice at 2,048 ranks, held against the plain
 // selection.
 func choiceRows(engines []Engine) []Spec {
@@ -43,11 +53,8 @@ func choiceRows(engines []Engine) []Spec {
 		c := &choices[i]
 		spec := Spec{
 			Scenario: "held/" + strings.ReplaceAll(c.name, " ", "-"), About: "one advisory selection: " + c.name, Callers: 1, Ranks: heldRanks, Weight: 2,
-			demands: []demand{ratio(report.CPUPerOp, "CPU per call", key{engine: Sharded}, key{Sharded, plain.name}, report.AtMost(5))},
 		}
-		if strings.HasPrefix(c.name, "half ") {
-			spec.demands = append(spec.demands, bound(report.CPUPerOp, "CPU per call", key{engine: Sharded}, report.AtMost(20_000), report.Nanos))
-		}
+		spec.demands = []demand{c.demand("CPU per call", heldRanks, "")}
 		for _, e := range engines {
 			spec.contenders = append(spec.contenders, looped(e.Name, "", 0, func(s Settings) (*trial, error) {
 				return c.selects(e, 1, max(16, s.scaled(heldRanks)))
@@ -121,7 +128,11 @@ func busyRatio(engines []Engine) Spec {
 				if err != nil {
 					return nil, err
 				}
-				return bookers(eng, spec.Callers)
+				t, err := bookers(eng, spec.Callers)
+				if err == nil {
+					t.p90 = true
+				}
+				return t, err
 			}))
 		}
 	}
@@ -132,7 +143,7 @@ func busyRatio(engines []Engine) Spec {
 func bookers(eng engine.Engine, callers int) (*trial, error) {
 	ctxs, cancel := contexts(callers)
 	held := make([]engine.Booking, callers)
-	t := &trial{abort: cancel, p90: true, end: func() error { return finish(eng, held) }}
+	t := &trial{abort: cancel, end: func() error { return finish(eng, held) }}
 	for c := range callers {
 		r := &sched.Request{ID: "c" + strconv.Itoa(c), ISL: promptTokens}
 		book := func() (err error) {
@@ -154,7 +165,7 @@ const (
 
 func sharedPrompt(engines []Engine) Spec {
 	spec := Spec{
-		Scenario: "held/shared-prompt", About: "schedule, prefill done, release of a 24-block prompt whose first 4 blocks live on every rank", Callers: 1, Ranks: heldRanks, Weight: 2,
+		Scenario: "held/shared-prompt", About: "schedule, prefill done, release, on a rank that is idle otherwise; the first 4 of the 24 blocks live on all others", Callers: 1, Ranks: heldRanks, Weight: 2,
 		demands: []demand{
 			ratio(report.CPUPerOp, "CPU per operation", key{engine: Sharded}, key{Sharded, unshared}, report.AtMost(2)),
 			ratio(report.BytesPerOp, "bytes per operation", key{engine: Sharded}, key{Sharded, unshared}, report.AtMost(2)),
@@ -174,24 +185,34 @@ func sharedPrompt(engines []Engine) Spec {
 	return spec
 }
 
-// booksPrompts is one caller that takes bookings to their end.
+// booksPrompts is one caller that takes bookings to their end, all on the last
+// rank, which holds nothing else: so with each booking one more rank holds what
+// is shared, and with each release one less.
 func booksPrompts(e Engine, ranks, shared int) (*trial, error) {
-	eng, held, err := open(e, ranks, shared)
+	eng, err := e.build("", ranks)
 	if err != nil {
 		return nil, err
 	}
+	held, err := standing(eng, ranks-1, shared)
+	if err != nil {
+		return nil, errors.Join(err, finish(eng, held))
+	}
+	own, to := prompts(1, ranks, shared)[0], rank(ranks-1)
+	for i := range own {
+		own[i].Pin = &to
+	}
 	ctxs, cancel := contexts(1)
 	return &trial{abort: cancel, end: func() error { return finish(eng, held) }, callers: []caller{
-		{timed: lifecycle(eng, ctxs[0], prompts(1, ranks, shared)[0])},
+		{timed: lifecycle(eng, ctxs[0], own)},
 	}}, nil
 }
 
-// parting has all ranks hold one long prompt, and requests part from it after
-// each of its blocks.
+// parting has each rank hold another length of one long prompt, so that the live
+// prompts part at each of its blocks.
 func parting(engines []Engine) Spec {
 	const points = 1024
 	spec := Spec{
-		Scenario: "held/parting", About: "a prompt of 1,024 blocks that all ranks hold, from which other live prompts part at each block: one advisory selection, and schedule and release",
+		Scenario: "held/parting", About: "a prompt of 1,024 blocks, of which each rank holds a beginning of another length, and other live prompts part at each block: one advisory selection, and schedule and release",
 		Callers: 1, Ranks: heldRanks, Weight: 30, most: 3,
 		demands: []demand{
 			bound(report.CPUPerOp, "CPU of a selection", key{Sharded, "select"}, report.AtMost(1e6), report.Nanos),
@@ -213,8 +234,8 @@ func parting(engines []Engine) Spec {
 					if err != nil {
 						return nil, err
 					}
-					if done < points {
-						note = fmt.Sprintf("only %d parting points, because time ran out", done)
+					if done < ranks {
+						note = fmt.Sprintf("> %v to set up: only %d of %d ranks hold a part", s.limit(), done, ranks)
 					}
 				}
 				r := &sched.Request{ID: "me", ISL: int64(points) * blockSize, Blocks: prompt}
@@ -239,28 +260,20 @@ func parting(engines []Engine) Spec {
 	return spec
 }
 
-// part books the prompt on every rank, and then what parts from it after each
-// block, as far as the time allows; it returns the parting points made.
-func (p *pool) part(prompt []uint64, ranks int, limit time.Duration) (points int, err error) {
+// part books a beginning of the prompt on each rank, each with another block
+// behind it, as far as the time allows; it returns how many.
+func (p *pool) part(prompt []uint64, ranks int, limit time.Duration) (done int, err error) {
 	began := time.Now()
-	book := func(at int, id string, blocks []uint64) error {
-		more, err := booked(p.eng, at, sched.Request{ID: id, ISL: int64(len(blocks)) * blockSize, Blocks: blocks})
-		p.held = append(p.held, more...)
-		return err
-	}
-	for i := range ranks {
-		if err := book(i, "whole-"+strconv.Itoa(i), prompt); err != nil {
+	for ; done < ranks && time.Since(began) < limit; done++ {
+		// The lengths are spread: 1, 3, 5, … and then what is between.
+		n := 1 + 2*done%len(prompt) + 2*done/len(prompt)%2
+		blocks := append(append([]uint64(nil), prompt[:n]...), ^prompt[n-1]-uint64(done))
+		more, err := booked(p.eng, done, sched.Request{ID: "part-" + strconv.Itoa(done), ISL: int64(len(blocks)) * blockSize, Blocks: blocks})
+		if p.held = append(p.held, more...); err != nil {
 			return 0, err
 		}
 	}
-	for n := 1; n <= len(prompt) && time.Since(began) < limit; n++ {
-		blocks := append(append([]uint64(nil), prompt[:n]...), ^prompt[n-1])
-		if err := book(n%ranks, "parting-"+strconv.Itoa(n), blocks); err != nil {
-			return 0, err
-		}
-		points = n
-	}
-	return points, nil
+	return done, nil
 }
 
 // classRows have two classes with work among a thousand, or alone.
@@ -349,7 +362,7 @@ func (g *gate) backlog(callers int, change func(r *sched.Request, i int)) *trial
 func upserts(engines []Engine) Spec {
 	h := heldRow{
 		name: "upsert", about: "a pool of 4,096 workers announced one by one; the call is all of them", callers: 1, ranks: 4096, weight: 20, rounds: 3,
-		demands: []demand{atMostCPU("CPU of all", time.Second)},
+		demands: []demand{bound(report.CPUPerOp, "CPU of all", key{engine: Sharded}, report.AtMost(float64(time.Second)), report.Nanos)},
 	}
 	return h.each(queues(engines), func(_ context.Context, e Engine, s Settings, r *heldRound) (err error) {
 		all := workers(s.scaled(h.ranks))
@@ -405,4 +418,3 @@ func softRows(engines []Engine) []Spec {
 	}
 	return rows
 }
-

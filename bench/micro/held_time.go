@@ -125,7 +125,7 @@ func closing(engines []Engine) Spec {
 		demands: []demand{
 			bound(report.CallCPU, "CPU of the longest call of another", key{Sharded, theOthers}, report.AtMost(float64(time.Millisecond)), report.Nanos),
 			bound(report.Others, "calls of another that go through meanwhile", key{Sharded, theOthers}, report.AtLeast(between), report.Short),
-			bound(report.Max, "Close", key{engine: Sharded}, report.AtMost(float64(200*time.Millisecond)), report.Nanos),
+			ratio(report.CPUPerOp, "CPU of the process until all are answered", key{engine: Sharded}, key{engine: ActorDirect}, report.AtMost(1.5)),
 		},
 	}
 	return h.each(queues(engines), func(ctx context.Context, e Engine, s Settings, r *heldRound) (err error) {

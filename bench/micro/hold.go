@@ -214,6 +214,11 @@ func (h heldRow) contender(engine, variant string, run func(context.Context, Set
 		if r.ops > 0 {
 			out.total[report.CPUPerOp] = known(float64(r.cpu)) / float64(r.ops)
 		}
+		if r.cut > 0 {
+			for _, m := range []report.Metric{report.P50, report.P90, report.P99, report.Max, report.CallCPU, report.CPUPerOp} {
+				out.total[m] /= r.cut
+			}
+		}
 		for _, g := range r.groups {
 			out.groups = append(out.groups, g.round())
 		}
@@ -227,6 +232,7 @@ type heldRound struct {
 	groups []*hold
 	cpu    time.Duration // of the process
 	ops    int64         // in that time; 0: not taken
+	cut    float64       // what share of a call was done before it was cut off; 0: all
 	notes  []string
 }
 
@@ -239,9 +245,11 @@ func (r *heldRound) whole(ops int64, f func() error) error {
 	return err
 }
 
-// after says that a row was cut off.
+// after says that a call of many parts was cut off. Its times are then told as if
+// the rest took as long.
 func (r *heldRound) after(limit time.Duration, done, all int) {
-	r.notes = append(r.notes, fmt.Sprintf("> %v for %d of %d", limit, done, all))
+	r.cut = float64(done) / float64(all)
+	r.notes = append(r.notes, fmt.Sprintf("> %v for %d of %d; the figures are for all, if the others take as long", limit, done, all))
 }
 
 // atMostCPU demands of the longest call of the sharded engine.

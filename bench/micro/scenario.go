@@ -173,7 +173,7 @@ func cheaper(against string, share float64) demand {
 }
 
 // Scenarios are the names that can be asked for, in the order in which they run.
-var Scenarios = []string{"advisory", "tracked", "system-prompt", "saturated", "mixed", "output", "lanes", "cancelled", "own", "http", "held", "sweep"}
+var Scenarios = []string{"advisory", "tracked", "system-prompt", "saturated", "mixed", "output", "lanes", "cancelled", "own", "http", "held", "scaling", "sweep"}
 
 // Rows returns the rows of a scenario.
 func Rows(scenario string, engines []Engine) []Spec {
@@ -214,6 +214,8 @@ func rowsOf(scenario string, engines []Engine) []Spec {
 		return httpRow(engines)
 	case "held":
 		return heldRows(engines)
+	case "scaling":
+		return scalingRows(engines)
 	case "sweep":
 		return sweepRows(engines)
 	}
