@@ -23,11 +23,9 @@ Prefix hits: prompt tokens found in the cache of their rank. Load balance: compu
 their mean. CPU: of the whole process, so with the replay itself. Leftovers: requests waiting, live bookings, ranks with a
 load, and goroutines, once all has ended.
 
-How to read it: the simulated ranks are the bottleneck, so every engine completes the same work and should say much the same
-of hits, balance and first tokens. What an engine costs shows in the CPU per completion beyond the harness's, and in Schedule
-where nobody queues (mode off). Under a backlog (mode on) the pool is near its limit, where small differences in timing grow
-into large ones in waiting: compare several runs (-seed) before believing any. What each engine can do when it is itself the
-bottleneck: go run ./bench -quick.
+What an engine costs shows in the CPU per completion beyond the harness's, and in Schedule where nobody queues (mode off).
+Under a backlog (modes on and mixed) the pool is near its limit, where small differences in timing grow into large ones in
+waiting: compare several runs (-seed) before believing any. More, and what is required: go run ./bench -quick.
 `
 
 // comparison is the runs of all engines in all modes.

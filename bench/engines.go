@@ -32,7 +32,7 @@ type namedEngine struct {
 
 // engines are those compared, in the order of the columns.
 var engines = []namedEngine{
-	{name: "sharded", build: newSharded},
+	{name: "turnstile", build: newSharded},
 	{name: "actor-direct", build: newActor(true)},
 	{name: "actor", build: newActor(false)},
 }

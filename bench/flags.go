@@ -34,6 +34,7 @@ type options struct {
 	skipBad, sort bool
 	actorIndex    bool
 	harness       bool
+	verdict       bool
 
 	simulate simulateOptions
 	micro    microOptions
@@ -51,7 +52,7 @@ func parseFlags(args []string, engines []namedEngine, stderr io.Writer) (*option
 	f.SetOutput(io.Discard) // what is wrong is told once, by whoever gets the error
 	f.Usage = func() {}
 	engineNames := f.String("engines", "", "`names` of the engines to run, separated by commas: "+strings.Join(namesOf(engines), ", ")+" (default all)")
-	modeNames := f.String("modes", "", "`names` of the modes to run, separated by commas: off, on, mixed (default all)")
+	modeNames := f.String("modes", "off", "`names` of the modes to replay in, separated by commas: off, on, mixed; in the last two small differences in timing decide who waits, so compare several seeds")
 	f.IntVar(&o.workers, "workers", 16, "number of workers")
 	ranks := intList{1}
 	f.Var(&ranks, "ranks", "ranks of each worker; with -scenario, only the rows with these `numbers` of ranks")
@@ -74,6 +75,7 @@ func parseFlags(args []string, engines []namedEngine, stderr io.Writer) (*option
 	f.Int64Var(&o.maxBatched, "max-batched", 8192, "tokens per batch that each worker announces; busy thresholds that are a fraction go by it")
 	o.simulate.register(f)
 	o.micro.register(f)
+	f.BoolVar(&o.verdict, "verdict", true, "before the replay, the three closed loops that say what each engine can do")
 	f.BoolVar(&o.harness, "harness", true, "also measure the CPU of the replay itself, on an engine that decides next to nothing")
 
 	if err := f.Parse(args); err != nil {
@@ -100,6 +102,9 @@ func parseFlags(args []string, engines []namedEngine, stderr io.Writer) (*option
 			return nil, usageError{errors.Join(errs...)}
 		}
 		return o, nil
+	}
+	if !o.simulate.on {
+		errs = append(errs, o.micro.stray(set)...)
 	}
 	if len(ranks) != 1 {
 		errs = append(errs, fmt.Errorf("-ranks %v: must be one number without -scenario", &ranks))

@@ -67,6 +67,8 @@ func TestBadFlags(t *testing.T) {
 		"-skip-bad":                        "-skip-bad: must be given with -trace only",
 		"-sort":                            "-sort: must be given with -trace only",
 		"-trace=":                          "-trace: must name a file",
+		"-rounds 3":                        "-rounds: must be given with -scenario or -quick",
+		"-simulate -verdict=false":         "-verdict: must not be given with -simulate",
 		"-unknown":                         "flag provided but not defined: -unknown",
 		"file":                             `"file": flags only`,
 		"-block 64 -trace " + trace:        "-block 64: must be 512 with a Mooncake JSONL trace",
@@ -89,7 +91,7 @@ func TestBadFlags(t *testing.T) {
 
 func TestSmallComparison(t *testing.T) {
 	out, errs, code := bench(context.Background(), t, false, []namedEngine{floor("one"), floor("two")},
-		"-requests", "300", "-speed", "50", "-modes", "off,mixed")
+		"-requests", "300", "-speed", "50", "-modes", "off,mixed", "-verdict=false")
 	require.Zero(t, code)
 	require.Empty(t, errs, "no progress where there is no terminal")
 	require.Contains(t, out, "synthetic chat, seed 1: 300 requests")
@@ -104,6 +106,49 @@ func TestSmallComparison(t *testing.T) {
 	require.NotContains(t, out, "FAULT")
 }
 
+// TestVerdict: the closed loops come first, and both are in the files.
+func TestVerdict(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes as long as it says")
+	}
+	dir := t.TempDir()
+	html, lines := filepath.Join(dir, "html"), filepath.Join(dir, "json")
+	out, errs, code := bench(context.Background(), t, true, engines, "-requests", "100", "-speed", "50", "-harness=false", "-html", html, "-json", lines)
+	require.Zero(t, code, errs)
+	require.Regexp(t, regexp.MustCompile(`(?m)^ +turnstile +× actor +× actor-direct$`), out)
+	for _, v := range verdicts {
+		require.Contains(t, out, "\n"+v.what+"  ")
+		require.Contains(t, out, "\n"+v.scenario+": ")
+	}
+	require.Less(t, strings.Index(out, verdicts[2].what), strings.Index(out, "advisory: "), "the verdict stands above the tables")
+	require.Less(t, strings.Index(out, "saturated: "), strings.Index(out, "mode off "))
+	require.NotContains(t, out, "mode on ")
+	require.Contains(t, errs, "] ", "a bar on a terminal")
+	page, err := os.ReadFile(html)
+	require.NoError(t, err)
+	for _, want := range []string{"Replay: do all serve alike?", verdicts[0].what, "100/100", "</html>"} {
+		require.Contains(t, string(page), want)
+	}
+	require.NotContains(t, string(page), "did not come to its end")
+	text, err := os.ReadFile(lines)
+	require.NoError(t, err)
+	require.Equal(t, 9, strings.Count(string(text), "\n"), "three loops of three engines")
+}
+
+// TestVerdictOnFew: with other engines there are no loops.
+func TestVerdictOnFew(t *testing.T) {
+	require.Empty(t, newVerdict([]string{"floor"}).specs)
+	v := newVerdict([]string{micro.Turnstile, micro.Actor})
+	require.Len(t, v.specs, len(verdicts))
+	require.Positive(t, v.seconds())
+	require.Less(t, v.seconds(), 30.0)
+	var out bytes.Buffer
+	require.NoError(t, (&verdict{}).write(&out))
+	require.Empty(t, out.String())
+	require.Equal(t, "a b", wrap("a  b"))
+	require.Equal(t, strings.Repeat("x", 119)+"\ny", wrap(strings.Repeat("x", 119)+" y"))
+}
+
 // TestSetupOfModes: each engine gets the block size, the index flag and the
 // mode's policy.
 func TestSetupOfModes(t *testing.T) {
@@ -113,7 +158,8 @@ func TestSetupOfModes(t *testing.T) {
 		return replay.NewFloor(), nil
 	}}
 	_, _, code := bench(context.Background(), t, false, []namedEngine{spy},
-		"-requests", "20", "-speed", "50", "-block", "32", "-threshold", "77", "-actor-index=false", "-harness=false")
+		"-requests", "20", "-speed", "50", "-block", "32", "-threshold", "77", "-actor-index=false", "-harness=false",
+		"-modes", "off,on,mixed", "-verdict=false")
 	require.Zero(t, code)
 	require.Len(t, got, 3)
 	for i, s := range got {
@@ -128,7 +174,8 @@ func TestSetupOfModes(t *testing.T) {
 // TestModesOnEngines: each engine takes each mode's policy, schedules all and
 // keeps nothing.
 func TestModesOnEngines(t *testing.T) {
-	out, _, code := bench(context.Background(), t, false, engines, "-requests", "400", "-speed", "40", "-harness=false")
+	out, _, code := bench(context.Background(), t, false, engines, "-requests", "400", "-speed", "40", "-harness=false",
+		"-modes", "off,on,mixed", "-verdict=false")
 	require.Zero(t, code, out)
 	require.NotContains(t, out, "FAULT")
 	require.Equal(t, len(modes)*len(engines), strings.Count(out, "400/400"))
@@ -145,7 +192,7 @@ func TestTraces(t *testing.T) {
 	bad := `{"timestamp": 0, "input_length": -600, "output_length": 20, "hash_ids": [1, 2]}` + "\n"
 	one := []namedEngine{floor("one")}
 	args := func(path string, more ...string) []string {
-		return append([]string{"-trace", path, "-speed", "100", "-modes", "off", "-harness=false"}, more...)
+		return append([]string{"-trace", path, "-speed", "100", "-verdict=false", "-harness=false"}, more...)
 	}
 
 	out, _, code := bench(context.Background(), t, false, one, args(writeTrace(t, good+good))...)
@@ -184,7 +231,7 @@ func TestFaultsAreTold(t *testing.T) {
 	broken := namedEngine{"broken", func(setup) (engine.Engine, error) { return nil, errors.New("does not start") }}
 	leaky := namedEngine{"leaky", func(setup) (engine.Engine, error) { return &leaky{replay.NewFloor()}, nil }}
 	out, errs, code := bench(context.Background(), t, false, []namedEngine{broken, leaky},
-		"-requests", "50", "-speed", "50", "-modes", "off")
+		"-requests", "50", "-speed", "50", "-verdict=false")
 	require.Equal(t, exitFault, code)
 	require.Contains(t, out, "FAULT     broken, mode off: does not start\n")
 	require.Contains(t, out, "FAULT     leaky, mode off: 1 requests unscheduled, the first error: turnstile: queue-full\n")
@@ -237,7 +284,7 @@ func interrupted(t *testing.T, text string, engines []namedEngine, args ...strin
 }
 
 func TestInterrupt(t *testing.T) {
-	out, errs := interrupted(t, "%  one, mode off: ", []namedEngine{floor("one"), floor("two")}, "-speed", "1", "-harness=false")
+	out, errs := interrupted(t, "%  one, mode off: ", []namedEngine{floor("one"), floor("two")}, "-speed", "1", "-harness=false", "-verdict=false")
 	require.Regexp(t, regexp.MustCompile(`(?m)^completed +\d+/7000 \(cut short\) +-$`), out)
 	require.Contains(t, errs, "interrupted")
 }
@@ -247,7 +294,7 @@ func TestABusyMachineIsTold(t *testing.T) {
 		late float64
 		told bool
 	}{{0, false}, {0.05, false}, {0.31, true}} {
-		c := comparison{table: report.NewTable([]string{"off"}, []string{"sharded"}), late: test.late}
+		c := comparison{table: report.NewTable([]string{"off"}, []string{"turnstile"}), late: test.late}
 		var out bytes.Buffer
 		require.NoError(t, c.write(&out))
 		require.Equal(t, test.told, strings.Contains(out.String(), "the replay alone was late 31 % of the time"))

@@ -6,10 +6,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
-	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,9 +20,9 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/bench/report"
 )
 
-const usage = `Replays a workload through each engine in each mode and compares them:
-	go run ./bench [flags]
-Compares the engines in small closed loops, against what is required:
+const usage = `Compares turnstile with an actor: three closed loops, and the replay of a workload:
+	go run ./bench [flags] [-json FILE] [-html FILE]
+Compares them in many small closed loops, against what is required:
 	go run ./bench -quick
 	go run ./bench -scenario NAME[,NAME...]|all [-rounds N] [-duration D] [-callers N,...] [-ranks N,...] [-engines NAME,...]
 		[-json FILE] [-html FILE] [-cpuprofile FILE]
@@ -39,7 +39,13 @@ const (
 	// rows have fewer rounds.
 	quickTotal = 54 * time.Second
 	// fewRounds are too few to conclude from.
-	fewRounds = 5
+	fewRounds   = 5
+	usualRounds = 7
+	// announced is how long a run must take for that to be said before.
+	announced = time.Minute
+	// memoryLimit is what the runtime collects garbage for; rows whose populations
+	// need more are made smaller unless they are asked for by name.
+	memoryLimit = 900 << 20
 )
 
 // microOptions are the flags of the comparison in closed loops.
@@ -51,6 +57,7 @@ type microOptions struct {
 	quick          bool
 	rounds         int
 	duration       time.Duration
+	limit          time.Duration
 	callers, ranks []int // nil: all rows
 	json, html     string
 	profile        string
@@ -59,17 +66,19 @@ type microOptions struct {
 	callerList    intList
 }
 
-// microFlags are those that mean this comparison and not the replay.
-var microFlags = []string{"scenario", "quick", "rounds", "duration", "callers", "json", "html", "cpuprofile"}
+// microFlags are those that mean something in this comparison alone. Only the
+// first two ask for it.
+var microFlags = []string{"scenario", "quick", "rounds", "duration", "callers", "cpuprofile", "limit"}
 
-// sharedFlags are those that mean something in both.
-var sharedFlags = []string{"engines", "ranks"}
+// sharedFlags are those that mean something in all.
+var sharedFlags = []string{"engines", "ranks", "json", "html"}
 
 func (m *microOptions) register(f *flag.FlagSet) {
 	f.StringVar(&m.scenarioNames, "scenario", "", "compare in closed loops: `names` among "+strings.Join(micro.Scenarios, ", ")+", separated by commas, or all")
-	f.BoolVar(&m.quick, "quick", false, "all scenarios, in rounds so short that they end within a minute; with -scenario those named")
-	f.IntVar(&m.rounds, "rounds", fewRounds, "rounds of each engine in each row")
+	f.BoolVar(&m.quick, "quick", false, "with -scenario, rounds so short that a row takes a second; alone, all scenarios but "+strings.Join(longScenarios, ", ")+", within a minute")
+	f.IntVar(&m.rounds, "rounds", usualRounds, "rounds of each engine in each row")
 	f.DurationVar(&m.duration, "duration", 0, "length of a round; 0 is 1 s, with -quick 25 ms")
+	f.DurationVar(&m.limit, "limit", 10*time.Second, "time after which a row of held gives up what it measures or sets up")
 	f.Var(&m.callerList, "callers", "only the rows with these `numbers` of callers")
 	f.StringVar(&m.json, "json", "", "write the figures to this `file`, one JSON object a line")
 	f.StringVar(&m.html, "html", "", "write the report to this `file`, one page with pictures that needs no network")
@@ -78,10 +87,23 @@ func (m *microOptions) register(f *flag.FlagSet) {
 
 // wanted reports whether any flag asks for this comparison.
 func (m *microOptions) wanted(set map[string]bool) bool {
-	for _, name := range microFlags {
-		m.on = m.on || set[name]
-	}
+	m.on = set["scenario"] || set["quick"]
 	return m.on
+}
+
+// longScenarios are left out where all are to take a minute: http demands nothing,
+// sweep is there for the pictures, and the others set up large pools.
+var longScenarios = []string{"http", "held", "scaling", "sweep"}
+
+// stray are the faults of flags that mean nothing without -scenario or -quick.
+func (m *microOptions) stray(set map[string]bool) []error {
+	var errs []error
+	for _, name := range microFlags[2:] {
+		if set[name] {
+			errs = append(errs, fmt.Errorf("-%s: must be given with -scenario or -quick", name))
+		}
+	}
+	return errs
 }
 
 // check settles the options and returns all faults.
@@ -104,12 +126,11 @@ func (m *microOptions) check(set map[string]bool, ranks intList, engineNames str
 	if set["scenario"] && m.scenarioNames == "" {
 		errs = append(errs, errors.New("-scenario: must name one"))
 	}
-	if m.scenarioNames == "" || m.scenarioNames == "all" {
-		// Rows that are there for the pictures are run where pictures are made; and what
-		// demands nothing takes no time from what does.
-		m.scenarios = slices.DeleteFunc(slices.Clone(m.scenarios), func(s string) bool {
-			return s == "sweep" && m.html == "" || s == "http" && m.quick
-		})
+	if m.scenarioNames == "" {
+		m.scenarios = slices.DeleteFunc(slices.Clone(m.scenarios), func(s string) bool { return slices.Contains(longScenarios, s) })
+	}
+	if m.limit < time.Millisecond {
+		errs = append(errs, fmt.Errorf("-limit %v: must be 1ms or above", m.limit))
 	}
 	if engineNames != "" {
 		names := slices.Clone(micro.Others)
@@ -170,7 +191,7 @@ func microEngines() []micro.Engine {
 		}
 	}
 	return []micro.Engine{
-		{Name: micro.Sharded, Build: of("sharded", true)},
+		{Name: micro.Turnstile, Build: of("turnstile", true)},
 		{Name: micro.Actor, Build: of("actor", false)},
 		{Name: micro.ActorDirect, Build: of("actor-direct", false)},
 		{Name: micro.ActorIndex, Build: of("actor", true)},
@@ -179,7 +200,7 @@ func microEngines() []micro.Engine {
 
 // settings are those of a row.
 func (m *microOptions) settings(sweep bool) micro.Settings {
-	s := micro.Settings{Rounds: m.rounds, Duration: m.duration, Quick: m.quick}
+	s := micro.Settings{Rounds: m.rounds, Duration: m.duration, Quick: m.quick, Limit: m.limit, Modest: m.scenarioNames == "all"}
 	if s.Duration > 0 {
 		return s
 	}
@@ -230,12 +251,28 @@ func runMicro(ctx context.Context, m *microOptions, stdout, stderr io.Writer, te
 		return exitFault
 	}
 	began := time.Now()
-	c := report.Comparison{Machine: machine(), Began: began, Rounds: m.rounds}
+	c := report.Comparison{Machine: machine(), Began: began, Rounds: m.rounds, About: []string{whatTheyAre}}
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(memoryLimit))
 	fmt.Fprintf(stdout, "machine   %s\nrounds    %d each, engines taking turns; medians, ratios of medians\n\n", c.Machine, m.rounds)
 	if m.rounds < fewRounds {
 		fmt.Fprintf(stdout, "note      fewer than %d rounds show nothing reliably\n\n", fewRounds)
 	}
+	left := make([]time.Duration, len(specs)+1) // from each row on
+	for i := len(specs) - 1; i >= 0; i-- {
+		left[i] = left[i+1] + time.Duration(specs[i].Seconds(m.settings(specs[i].Sweep))*float64(time.Second))
+	}
+	if m.quick && m.duration == 0 && m.scenarioNames == "" {
+		left[0] = min(left[0], quickTotal)
+	}
+	if left[0] > announced {
+		fmt.Fprintf(stdout, "takes     about %.0f minutes; what was done until an interrupt is kept\n\n", math.Ceil(left[0].Minutes()))
+	}
+	if err := files.partly(&c); err != nil {
+		fmt.Fprintf(stderr, "bench: %v\n", err)
+		return exitFault
+	}
 	var faults []error
+	bar := newBar(stderr, terminal, left[0])
 	for i := range specs {
 		if ctx.Err() != nil {
 			break
@@ -245,22 +282,22 @@ func runMicro(ctx context.Context, m *microOptions, stdout, stderr io.Writer, te
 		if m.quick && m.duration == 0 {
 			settings.Budget = share(specs[i:], quickTotal-time.Since(began))
 		}
-		row, err := micro.Run(ctx, &specs[i], settings, stepper(stderr, terminal))
-		if terminal {
-			fmt.Fprint(stderr, "\r\x1b[K")
-		}
+		row, err := micro.Run(ctx, &specs[i], settings, bar.step)
+		bar.clear()
+		bar.left(left[i+1])
 		if err != nil {
 			faults = append(faults, err)
 			row.Notes = append(row.Notes, "FAULT "+err.Error())
 		}
 		row.Took = time.Since(from)
 		c.Rows = append(c.Rows, row)
-		if err := errors.Join(row.WriteText(stdout), files.add(&row)); err != nil {
+		c.Took = time.Since(began)
+		if err := errors.Join(row.WriteText(stdout), files.add(&row), files.partly(&c)); err != nil {
 			fmt.Fprintf(stderr, "bench: %v\n", err)
 			return exitFault
 		}
 	}
-	c.Took = time.Since(began)
+	c.Took, c.Partial = time.Since(began), ctx.Err() != nil
 	if err := errors.Join(c.WriteSummary(stdout), files.finish(&c)); err != nil {
 		fmt.Fprintf(stderr, "bench: %v\n", err)
 		return exitFault
@@ -283,71 +320,6 @@ func share(specs []micro.Spec, left time.Duration) time.Duration {
 		sum += specs[i].Weight
 	}
 	return max(time.Millisecond, time.Duration(float64(left)*specs[0].Weight/sum))
-}
-
-// stepper shows on a terminal what runs.
-func stepper(w io.Writer, terminal bool) func(string) {
-	if !terminal {
-		return nil
-	}
-	return func(what string) { fmt.Fprint(w, "\r\x1b[K"+what) }
-}
-
-// outputs are the files to write.
-type outputs struct {
-	json, html, profile *os.File
-}
-
-// create opens them before anything runs, so that a bad name costs no run.
-func (m *microOptions) create() (*outputs, error) {
-	o := &outputs{}
-	for _, f := range []struct {
-		name string
-		to   **os.File
-	}{{m.json, &o.json}, {m.html, &o.html}, {m.profile, &o.profile}} {
-		if f.name == "" {
-			continue
-		}
-		file, err := os.Create(f.name)
-		if err != nil {
-			return o, err
-		}
-		*f.to = file
-	}
-	if o.profile != nil {
-		return o, pprof.StartCPUProfile(o.profile)
-	}
-	return o, nil
-}
-
-func (o *outputs) add(row *report.Row) error {
-	if o.json == nil {
-		return nil
-	}
-	return row.WriteJSON(o.json)
-}
-
-func (o *outputs) finish(c *report.Comparison) error {
-	var err error
-	if o.profile != nil {
-		pprof.StopCPUProfile()
-	}
-	if o.html != nil {
-		err = c.WriteHTML(o.html)
-	}
-	return errors.Join(err, o.close())
-}
-
-// close may be called again.
-func (o *outputs) close() error {
-	var err error
-	for _, f := range []**os.File{&o.json, &o.html, &o.profile} {
-		if *f != nil {
-			err = errors.Join(err, (*f).Close())
-			*f = nil
-		}
-	}
-	return err
 }
 
 // machine describes what this runs on.

@@ -25,11 +25,13 @@ func TestBadMicroFlags(t *testing.T) {
 		"-scenario output -callers 3":     "no row has these callers, ranks and engines",
 		"-scenario output -ranks 3":       "no row has these callers, ranks and engines",
 		"-scenario output -engines floor": "no row has these callers, ranks and engines",
-		"-scenario output -engines none":  `-engines "none": must be among mutex, semaphore, channel, floor, sharded, actor, actor-direct, actor-index`,
+		"-scenario output -engines none":  `-engines "none": must be among mutex, semaphore, channel, floor, turnstile, actor, actor-direct, actor-index`,
 		"-scenario output -trace f":       "-trace: must not be given with -scenario",
 		"-quick -modes off -load 1":       "-load: must not be given with -scenario or -quick\n-modes: must not",
 		"-quick extra":                    `"extra": flags only`,
 		"-ranks 1,2":                      "-ranks 1,2: must be one number without -scenario",
+		"-scenario held/nothing":          `-scenario "held/nothing": must be among advisory, `,
+		"-scenario held -limit 0s":        "-limit 0s: must be 1ms or above",
 	} {
 		_, errs, code := bench(context.Background(), t, false, engines, strings.Fields(args)...)
 		require.Equal(t, exitUsage, code, args)
@@ -52,18 +54,29 @@ func parsed(t *testing.T, args ...string) *microOptions {
 }
 
 func TestMicroFlags(t *testing.T) {
-	require.Equal(t, 24, len(parsed(t, "-quick").specs()), "every row")
-	require.Equal(t, 35, len(parsed(t, "-quick", "-html", "f").specs()), "and those between them, for the pictures")
-	require.Equal(t, 25, len(parsed(t, "-scenario", "all").specs()), "with the one that demands nothing")
+	require.Equal(t, 25, len(parsed(t, "-quick").specs()), "every row that takes a second")
+	require.Equal(t, 25, len(parsed(t, "-quick", "-html", "f").specs()), "a file changes nothing of what runs")
+	require.Equal(t, 25+1+28+4+11, len(parsed(t, "-scenario", "all").specs()), "all")
 	require.Equal(t, 1, len(parsed(t, "-quick", "-scenario", "http").specs()))
-	require.Equal(t, 2, len(parsed(t, "-scenario", "tracked", "-callers", "256").specs()))
+	require.Equal(t, 3, len(parsed(t, "-scenario", "tracked", "-callers", "256").specs()))
 	require.Equal(t, 1, len(parsed(t, "-scenario", "tracked,output", "-callers", "256", "-ranks", "2048,4").specs()))
+	require.Equal(t, 2, len(parsed(t, "-scenario", "held/leavers,held/due").specs()), "single rows")
 
-	require.Equal(t, micro.Settings{Rounds: 5, Duration: time.Second}, parsed(t, "-scenario", "all").settings(false))
-	require.Equal(t, micro.Settings{Rounds: 5, Duration: fullSweep}, parsed(t, "-scenario", "all").settings(true))
-	require.Equal(t, micro.Settings{Rounds: 7, Duration: quickRound, Quick: true}, parsed(t, "-quick", "-rounds", "7").settings(false))
-	require.Equal(t, micro.Settings{Rounds: 5, Duration: quickSweep, Quick: true}, parsed(t, "-quick").settings(true))
-	require.Equal(t, micro.Settings{Rounds: 5, Duration: time.Minute}, parsed(t, "-duration", "1m").settings(true))
+	of := func(rounds int, d time.Duration) micro.Settings {
+		return micro.Settings{Rounds: rounds, Duration: d, Limit: 10 * time.Second}
+	}
+	all := of(7, time.Second)
+	all.Modest = true
+	require.Equal(t, all, parsed(t, "-scenario", "all").settings(false))
+	require.Equal(t, of(7, fullSweep), parsed(t, "-scenario", "sweep").settings(true))
+	quick := of(5, quickRound)
+	quick.Quick = true
+	require.Equal(t, quick, parsed(t, "-quick", "-rounds", "5").settings(false))
+	require.Equal(t, quickSweep, parsed(t, "-quick", "-scenario", "sweep").settings(true).Duration)
+	require.Equal(t, time.Minute, parsed(t, "-quick", "-duration", "1m").settings(true).Duration)
+	o, err := parseFlags([]string{"-json", "f", "-html", "g"}, engines, new(bytes.Buffer))
+	require.NoError(t, err)
+	require.False(t, o.micro.on, "files alone do not change what runs")
 }
 
 func TestShare(t *testing.T) {
@@ -79,7 +92,7 @@ func TestMicroRun(t *testing.T) {
 	out, errs, code := bench(context.Background(), t, true, engines, "-scenario", "output,advisory", "-ranks", "16", "-callers", "256",
 		"-rounds", "2", "-duration", "5ms", "-json", name("json"), "-html", name("html"), "-cpuprofile", name("profile"))
 	require.Zero(t, code, errs)
-	require.Contains(t, errs, "advisory, round 2 of 2, actor-index", "progress on a terminal")
+	require.Regexp(t, `\[#*\.*\] +\d+%  advisory, round 2 of 2, actor-index`, errs, "progress on a terminal")
 	require.Contains(t, out, "fewer than 5 rounds show nothing reliably")
 	require.Contains(t, out, "output: one output block on a live booking, callers × ranks: 256 × 16")
 	require.Contains(t, out, "advisory 256 × 16: operations/s against actor ")
@@ -98,8 +111,8 @@ func TestMicroRun(t *testing.T) {
 		got = append(got, l.Scenario+" "+l.Engine)
 	}
 	require.Equal(t, []string{
-		"output sharded", "output actor", "output actor-direct", "output actor-index",
-		"advisory sharded", "advisory actor", "advisory actor-direct", "advisory actor-index", "advisory mutex",
+		"output turnstile", "output actor", "output actor-direct", "output actor-index",
+		"advisory turnstile", "advisory actor", "advisory actor-direct", "advisory actor-index", "advisory mutex",
 	}, got)
 	text, err = os.ReadFile(name("html"))
 	require.NoError(t, err)
@@ -110,7 +123,13 @@ func TestMicroRun(t *testing.T) {
 }
 
 func TestMicroInterrupt(t *testing.T) {
-	out, errs := interrupted(t, "output, round 1 of 5, ", engines, "-scenario", "output", "-duration", "30s")
+	page := filepath.Join(t.TempDir(), "page")
+	out, errs := interrupted(t, "output, round 1 of 7, ", engines, "-scenario", "output", "-duration", "30s", "-html", page)
+	require.Contains(t, out, "takes     about 18 minutes", "that is said before")
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "did not come to its end")
+	require.Contains(t, string(text), "</html>")
 	require.Contains(t, errs, "interrupted")
 	require.Contains(t, out, "output: ")
 }

@@ -32,7 +32,7 @@ type simulateOptions struct {
 // comparison.
 var notSimulated = []string{
 	"engines", "modes", "speed", "threshold", "actor-index", "harness",
-	"scenario", "quick", "rounds", "duration", "callers", "cpuprofile",
+	"scenario", "quick", "rounds", "duration", "callers", "cpuprofile", "limit", "verdict",
 }
 
 func (s *simulateOptions) register(f *flag.FlagSet) {

@@ -64,7 +64,7 @@ func (w *waitingCrowd) join(r *sched.Request) {
 // while they serve, but tell the hook at once; the sharded scheduler tells it later,
 // but answers.
 func (w *waitingCrowd) served(of int, told *atomic.Int64) int64 {
-	if w.name == Sharded {
+	if w.name == Turnstile {
 		return int64(of) - w.inLine()
 	}
 	return told.Load() - int64(len(w.blockers))
@@ -187,7 +187,7 @@ func releaseIdle(engines []Engine) Spec {
 		callers: 100_000, ranks: 64, weight: 20, rounds: 3,
 		demands: []demand{
 			atMostCPU("CPU of one release", 100*time.Microsecond),
-			bound(report.Others, "served by one release", key{engine: Sharded}, report.AtMost(64), report.Short),
+			bound(report.Others, "served by one release", key{engine: Turnstile}, report.AtMost(64), report.Short),
 		},
 	}
 	return h.each(queues(engines), func(_ context.Context, e Engine, s Settings, r *heldRound) (err error) {
@@ -273,7 +273,7 @@ func priority(engines []Engine) Spec {
 	h := heldRow{
 		name: "priority", about: "an arrival of priority 9 while 100,000 of priority 0 are being served; others: how many of those go first",
 		callers: 100_000, ranks: 64, weight: 20, rounds: 5,
-		demands: []demand{bound(report.Others, "of priority 0 go first", key{engine: Sharded}, report.AtMost(64), report.Short)},
+		demands: []demand{bound(report.Others, "of priority 0 go first", key{engine: Turnstile}, report.AtMost(64), report.Short)},
 	}
 	return h.each(queues(engines), func(_ context.Context, e Engine, s Settings, r *heldRound) (err error) {
 		waiters := max(400, s.scaled(h.callers))
@@ -366,7 +366,7 @@ func leavers(engines []Engine) Spec {
 		callers: 40_000, ranks: 64, weight: 20, rounds: 3,
 		demands: []demand{
 			atMostCPU("CPU of the longest leave", time.Millisecond),
-			ratio(report.CPUPerOp, "CPU of each", key{engine: Sharded}, key{Sharded, fewLeave}, report.AtMost(2)),
+			ratio(report.CPUPerOp, "CPU of each", key{engine: Turnstile}, key{Turnstile, fewLeave}, report.AtMost(2)),
 		},
 	}
 	var all []contender

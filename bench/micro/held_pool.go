@@ -20,7 +20,7 @@ import (
 
 const (
 	heldRanks = 2048
-	// heldRound is the longest round of a row whose operations are short.
+	// heldTime is the longest round of a row whose operations are short.
 	heldTime = 200 * time.Millisecond
 )
 
@@ -31,18 +31,18 @@ func looped(engine, variant string, ranks int, prepare func(Settings) (*trial, e
 		if err != nil {
 			return nil, err
 		}
-		return drive(ctx, t, min(s.Duration, heldTime))
+		return drive(ctx, t, s.Duration)
 	}}
 }
 
 // demand is what a choice may cost beside the plain one: reading a list of workers
 // costs by its length.
 func (c *choice) demand(what string, ranks int, variant string) demand {
-	of := key{Sharded, variant}
+	of := key{Turnstile, variant}
 	if strings.HasPrefix(c.name, "half ") {
 		return bound(report.CPUPerOp, what, of, report.AtMost(20_000*float64(ranks)/heldRanks), report.Nanos)
 	}
-	return ratio(report.CPUPerOp, what, of, key{Sharded, plain.name}, report.AtMost(5))
+	return ratio(report.CPUPerOp, what, of, key{Turnstile, plain.name}, report.AtMost(5))
 }
 
 // choiceRows are one row for each choice at 2,048 ranks, held against the plain
@@ -52,14 +52,14 @@ func choiceRows(engines []Engine) []Spec {
 	for i := range choices {
 		c := &choices[i]
 		spec := Spec{
-			Scenario: "held/" + strings.ReplaceAll(c.name, " ", "-"), About: "one advisory selection: " + c.name, Callers: 1, Ranks: heldRanks, Weight: 2,
+			Scenario: "held/" + strings.ReplaceAll(c.name, " ", "-"), About: "one advisory selection: " + c.name, Callers: 1, Ranks: heldRanks, Weight: 2, longest: heldTime,
 		}
 		spec.demands = []demand{c.demand("CPU per call", heldRanks, "")}
 		for _, e := range engines {
 			spec.contenders = append(spec.contenders, looped(e.Name, "", 0, func(s Settings) (*trial, error) {
 				return c.selects(e, 1, max(16, s.scaled(heldRanks)))
 			}))
-			if e.Name == Sharded {
+			if e.Name == Turnstile {
 				spec.contenders = append(spec.contenders, looped(e.Name, plain.name, 0, func(s Settings) (*trial, error) {
 					return plain.selects(e, 1, max(16, s.scaled(heldRanks)))
 				}))
@@ -79,8 +79,8 @@ func selectorRows(engines []Engine) []Spec {
 		make func() selector.Selector
 	}{{"random", selector.Random}, {"round-robin", selector.RoundRobin}, {"power-of-two", selector.PowerOfTwo}} {
 		spec := Spec{
-			Scenario: "held/" + sel.name, About: "one advisory selection by the selector " + sel.name, Callers: 1, Ranks: heldRanks, Weight: 2,
-			demands: []demand{ratio(report.CPUPerOp, "CPU per call", key{engine: Sharded}, key{Sharded, few}, report.AtMost(3))},
+			Scenario: "held/" + sel.name, About: "one advisory selection by the selector " + sel.name, Callers: 1, Ranks: heldRanks, Weight: 2, longest: heldTime,
+			demands: []demand{ratio(report.CPUPerOp, "CPU per call", key{engine: Turnstile}, key{Turnstile, few}, report.AtMost(3))},
 		}
 		c := choice{config: func(c *sched.Config) { c.Selector = sel.make() }}
 		for _, e := range queues(engines) {
@@ -110,11 +110,11 @@ var (
 
 func busyRatio(engines []Engine) Spec {
 	spec := Spec{
-		Scenario: "held/ratio", About: "one release, by callers that schedule and release in a class with a busy_worker_ratio", Callers: 16, Ranks: ratioRanks, Weight: 2,
+		Scenario: "held/ratio", About: "one release, by callers that schedule and release in a class with a busy_worker_ratio", Callers: 16, Ranks: ratioRanks, Weight: 2, longest: heldTime,
 		demands: []demand{
-			ratio(report.CPUPerOp, "CPU per operation", key{engine: Sharded}, key{Sharded, noRatio}, report.AtMost(2)),
-			ratio(report.P50, "p50 of the release", key{engine: Sharded}, key{Sharded, noRatio}, report.AtMost(2)),
-			ratio(report.P90, "p90 of the release", key{engine: Sharded}, key{Sharded, noRatio}, report.AtMost(2)),
+			ratio(report.CPUPerOp, "CPU per operation", key{engine: Turnstile}, key{Turnstile, noRatio}, report.AtMost(2)),
+			ratio(report.P50, "p50 of the release", key{engine: Turnstile}, key{Turnstile, noRatio}, report.AtMost(2)),
+			ratio(report.P90, "p90 of the release", key{engine: Turnstile}, key{Turnstile, noRatio}, report.AtMost(2)),
 		},
 	}
 	for _, e := range queues(engines) {
@@ -165,10 +165,10 @@ const (
 
 func sharedPrompt(engines []Engine) Spec {
 	spec := Spec{
-		Scenario: "held/shared-prompt", About: "schedule, prefill done, release, on a rank that is idle otherwise; the first 4 of the 24 blocks live on all others", Callers: 1, Ranks: heldRanks, Weight: 2,
+		Scenario: "held/shared-prompt", About: "schedule, prefill done, release, on a rank that is idle otherwise; the first 4 of the 24 blocks live on all others", Callers: 1, Ranks: heldRanks, Weight: 2, longest: heldTime,
 		demands: []demand{
-			ratio(report.CPUPerOp, "CPU per operation", key{engine: Sharded}, key{Sharded, unshared}, report.AtMost(2)),
-			ratio(report.BytesPerOp, "bytes per operation", key{engine: Sharded}, key{Sharded, unshared}, report.AtMost(2)),
+			ratio(report.CPUPerOp, "CPU per operation", key{engine: Turnstile}, key{Turnstile, unshared}, report.AtMost(2)),
+			ratio(report.BytesPerOp, "bytes per operation", key{engine: Turnstile}, key{Turnstile, unshared}, report.AtMost(2)),
 		},
 	}
 	for _, e := range engines {
@@ -213,10 +213,10 @@ func parting(engines []Engine) Spec {
 	const points = 1024
 	spec := Spec{
 		Scenario: "held/parting", About: "a prompt of 1,024 blocks, of which each rank holds a beginning of another length, and other live prompts part at each block: one advisory selection, and schedule and release",
-		Callers: 1, Ranks: heldRanks, Weight: 30, most: 3,
+		Callers: 1, Ranks: heldRanks, Weight: 30, most: 3, longest: heldTime, setup: 10,
 		demands: []demand{
-			bound(report.CPUPerOp, "CPU of a selection", key{Sharded, "select"}, report.AtMost(1e6), report.Nanos),
-			bound(report.CPUPerOp, "CPU of a booking", key{Sharded, booking}, report.AtMost(1e6), report.Nanos),
+			bound(report.CPUPerOp, "CPU of a selection", key{Turnstile, "select"}, report.AtMost(1e6), report.Nanos),
+			bound(report.CPUPerOp, "CPU of a booking", key{Turnstile, booking}, report.AtMost(1e6), report.Nanos),
 		},
 	}
 	for _, e := range queues(engines) {
@@ -249,7 +249,7 @@ func parting(engines []Engine) Spec {
 						return b.Release()
 					}
 				}
-				out, err := drive(ctx, &trial{end: kept.keep, callers: []caller{{timed: op}}}, min(s.Duration, heldTime))
+				out, err := drive(ctx, &trial{end: kept.keep, callers: []caller{{timed: op}}}, s.Duration)
 				if err == nil && note != "" {
 					out.notes = append(out.notes, note)
 				}
@@ -292,8 +292,8 @@ func classRows(engines []Engine) []Spec {
 		return b.String()
 	}
 	grants := Spec{
-		Scenario: "held/classes", About: "one grant, release included, when 2 of 1,000 policy classes have work", Callers: 64, Ranks: 16, Weight: 4,
-		demands: []demand{ratio(report.CPUPerOp, "CPU per grant", key{engine: Sharded}, key{Sharded, alone}, report.AtMost(1.5))},
+		Scenario: "held/classes", About: "one grant, release included, when 2 of 1,000 policy classes have work", Callers: 64, Ranks: 16, Weight: 4, longest: heldTime,
+		demands: []demand{ratio(report.CPUPerOp, "CPU per grant", key{engine: Turnstile}, key{Turnstile, alone}, report.AtMost(1.5))},
 	}
 	for _, e := range queues(engines) {
 		for _, variant := range variantsOf(e, alone) {
@@ -362,7 +362,7 @@ func (g *gate) backlog(callers int, change func(r *sched.Request, i int)) *trial
 func upserts(engines []Engine) Spec {
 	h := heldRow{
 		name: "upsert", about: "a pool of 4,096 workers announced one by one; the call is all of them", callers: 1, ranks: 4096, weight: 20, rounds: 3,
-		demands: []demand{bound(report.CPUPerOp, "CPU of all", key{engine: Sharded}, report.AtMost(float64(time.Second)), report.Nanos)},
+		demands: []demand{bound(report.CPUPerOp, "CPU of all", key{engine: Turnstile}, report.AtMost(float64(time.Second)), report.Nanos)},
 	}
 	return h.each(queues(engines), func(_ context.Context, e Engine, s Settings, r *heldRound) (err error) {
 		all := workers(s.scaled(h.ranks))
@@ -401,8 +401,8 @@ func softRows(engines []Engine) []Spec {
 			Scenario: "held/" + c.name, About: "one advisory selection that looks at all ranks (" + c.name + "), by many callers", Callers: 256, Ranks: heldRanks, Weight: 8,
 			least: time.Second, most: 3, fair: true,
 			demands: []demand{
-				ratio(report.P99, "p99", key{engine: Sharded}, key{engine: Actor}, report.AtMost(1)),
-				bound(report.Fairness, "slowest to fastest caller", key{engine: Sharded}, report.AtLeast(0.5), report.Short),
+				ratio(report.P99, "p99", key{engine: Turnstile}, key{engine: Actor}, report.AtMost(1)),
+				bound(report.Fairness, "slowest to fastest caller", key{engine: Turnstile}, report.AtLeast(0.5), report.Short),
 			},
 		}
 		for _, e := range queues(engines) {

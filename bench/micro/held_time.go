@@ -22,7 +22,7 @@ const (
 
 // inPieces are the demands of these rows.
 func inPieces(what string) []demand {
-	others := key{Sharded, theOthers}
+	others := key{Turnstile, theOthers}
 	return []demand{
 		atMostCPU("CPU of the longest "+what, time.Millisecond),
 		bound(report.CallCPU, "CPU of the longest call of another", others, report.AtMost(float64(time.Millisecond)), report.Nanos),
@@ -123,9 +123,9 @@ func closing(engines []Engine) Spec {
 		name: "close", about: "Close while 50,000 wait, and calls of another meanwhile (a transfer, which frees a rank)",
 		callers: 50_000, ranks: 1024, weight: 8, rounds: 3, groups: []string{theOthers},
 		demands: []demand{
-			bound(report.CallCPU, "CPU of the longest call of another", key{Sharded, theOthers}, report.AtMost(float64(time.Millisecond)), report.Nanos),
-			bound(report.Others, "calls of another that go through meanwhile", key{Sharded, theOthers}, report.AtLeast(between), report.Short),
-			ratio(report.CPUPerOp, "CPU of the process until all are answered", key{engine: Sharded}, key{engine: ActorDirect}, report.AtMost(1.5)),
+			bound(report.CallCPU, "CPU of the longest call of another", key{Turnstile, theOthers}, report.AtMost(float64(time.Millisecond)), report.Nanos),
+			bound(report.Others, "calls of another that go through meanwhile", key{Turnstile, theOthers}, report.AtLeast(between), report.Short),
+			ratio(report.CPUPerOp, "CPU of the process until all are answered", key{engine: Turnstile}, key{engine: ActorDirect}, report.AtMost(1.5)),
 		},
 	}
 	return h.each(queues(engines), func(ctx context.Context, e Engine, s Settings, r *heldRound) (err error) {

@@ -195,7 +195,7 @@ type heldRow struct {
 func (h heldRow) spec(contenders ...contender) Spec {
 	return Spec{
 		Scenario: "held/" + h.name, About: h.about, Callers: h.callers, Ranks: h.ranks,
-		Weight: h.weight, most: h.rounds, demands: h.demands, contenders: contenders,
+		Weight: h.weight, most: h.rounds, longest: heldTime, setup: h.weight, demands: h.demands, contenders: contenders,
 	}
 }
 
@@ -254,7 +254,7 @@ func (r *heldRound) after(limit time.Duration, done, all int) {
 
 // atMostCPU demands of the longest call of the sharded engine.
 func atMostCPU(what string, limit time.Duration) demand {
-	return bound(report.CallCPU, what, key{engine: Sharded}, report.AtMost(float64(limit)), report.Nanos)
+	return bound(report.CallCPU, what, key{engine: Turnstile}, report.AtMost(float64(limit)), report.Nanos)
 }
 
 // eventually waits until f is true.

@@ -34,7 +34,7 @@ func TestHold(t *testing.T) {
 
 func TestCutShort(t *testing.T) {
 	row := heldRow{name: "x", groups: []string{"other"}}
-	c := row.contender(Sharded, "", func(_ context.Context, s Settings, r *heldRound) error {
+	c := row.contender(Turnstile, "", func(_ context.Context, s Settings, r *heldRound) error {
 		r.calls.walls, r.calls.cpus = []float64{100}, []float64{50}
 		r.after(s.limit(), 1, 4)
 		return nil

@@ -33,13 +33,13 @@ const (
 // that is released once the response is written.
 var httpPicks = []struct{ name, engine, variant string }{
 	{"none", "floor", ""},
-	{"select", Sharded, "select"},
-	{"schedule", Sharded, "schedule and release"},
+	{"select", Turnstile, "select"},
+	{"schedule", Turnstile, "schedule and release"},
 }
 
 func httpRow(engines []Engine) []Spec {
 	for _, e := range engines {
-		if e.Name == Sharded {
+		if e.Name == Turnstile {
 			return []Spec{inHTTP(16)}
 		}
 	}

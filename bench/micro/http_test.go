@@ -87,8 +87,8 @@ func TestHTTPRemarks(t *testing.T) {
 	require.Empty(t, httpRemarks(row))
 	add("floor", "", 10_000)
 	add("floor", "yield first", 11_000)
-	add(Sharded, "select", 12_000)
-	add(Sharded, "select, yield first", 10_800)
+	add(Turnstile, "select", 12_000)
+	add(Turnstile, "select, yield first", 10_800)
 	require.Equal(t, []string{
 		"CPU per request with a yield to without, no pick: 1.1 ×",
 		"CPU per request with a yield to without, select: 0.9 ×; the pick alone, against the floors: 2.0 µs without, -200 ns with",

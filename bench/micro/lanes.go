@@ -30,7 +30,7 @@ func lanes(engines []Engine) Spec {
 		Scenario: "lanes", Weight: 4, About: "release of one rank, with the grant to the head of its lane, while 10,000 wait on 1,000 pinned lanes",
 		Callers: 1, Ranks: lanesRanks,
 		demands: []demand{
-			ratio(report.P50, "p50 of the release", key{engine: Sharded}, key{Sharded, oneLane}, report.AtMost(1.25)),
+			ratio(report.P50, "p50 of the release", key{engine: Turnstile}, key{Turnstile, oneLane}, report.AtMost(1.25)),
 		},
 	}
 	for _, e := range engines {
@@ -54,7 +54,7 @@ func lanes(engines []Engine) Spec {
 // variantsOf are the row as it stands, and for the engine of which it is demanded
 // the variant to hold that against.
 func variantsOf(e Engine, against string) []string {
-	if e.Name == Sharded {
+	if e.Name == Turnstile {
 		return []string{"", against}
 	}
 	return []string{""}
@@ -179,7 +179,7 @@ func cancelled(engines []Engine) Spec {
 	spec := Spec{
 		Scenario: "cancelled", Weight: 3, About: "from the release to the grant of the only live waiter, behind 10,000 that have left", Callers: 1, Ranks: 1,
 		demands: []demand{
-			ratio(report.P50, "p50", key{engine: Sharded}, key{Sharded, without}, report.AtMost(1.5)),
+			ratio(report.P50, "p50", key{engine: Turnstile}, key{Turnstile, without}, report.AtMost(1.5)),
 		},
 	}
 	for _, e := range engines {

@@ -43,7 +43,7 @@ func all() []Engine {
 		}
 	}
 	return []Engine{
-		{Name: Sharded, Build: func(c Config) (engine.Engine, error) {
+		{Name: Turnstile, Build: func(c Config) (engine.Engine, error) {
 			cfg, err := config(c)
 			if err != nil {
 				return nil, err

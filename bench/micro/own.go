@@ -23,7 +23,7 @@ import (
 // ownRows returns none if the sharded engine is not to run.
 func ownRows(engines []Engine) []Spec {
 	for _, e := range engines {
-		if e.Name == Sharded {
+		if e.Name == Turnstile {
 			many := &pool{engine: e}
 			return []Spec{
 				ownRanks(e), ownUncontended(engines), ownClock(), ownBookingBytes(many), ownLive(e, many),
@@ -40,14 +40,14 @@ func kib(x float64) string { return report.Short(math.Round(x/1024*10)/10) + " K
 // ownRanks is the advisory selection in pools of very different size.
 func ownRanks(e Engine) Spec {
 	spec := Spec{Scenario: "own/ranks", About: "one advisory selection by one caller", Callers: 1, Ranks: 16,
-		demands: []demand{ratio(report.TimePerOp, "time per call at 16,384 ranks", key{Sharded, "16,384 ranks"}, key{Sharded, "16 ranks"}, report.AtMost(3))}}
+		demands: []demand{ratio(report.TimePerOp, "time per call at 16,384 ranks", key{Turnstile, "16,384 ranks"}, key{Turnstile, "16 ranks"}, report.AtMost(3))}}
 	for _, v := range []struct {
 		name  string
 		ranks int
 	}{{"16 ranks", 16}, {"16,384 ranks", 16_384}} {
 		kept := &pool{engine: e}
 		spec.contenders = append(spec.contenders, contender{
-			engine: Sharded, variant: v.name, ranks: v.ranks, done: kept.finish,
+			engine: Turnstile, variant: v.name, ranks: v.ranks, done: kept.finish,
 			run: func(ctx context.Context, s Settings) (*outcome, error) {
 				ranks := max(16, s.scaled(v.ranks))
 				if err := kept.open("", ranks, true); err != nil {
@@ -112,11 +112,11 @@ func ownUncontended(engines []Engine) Spec {
 	const reclaiming = "leaks reclaimed"
 	spec := Spec{Scenario: "own/uncontended", Weight: 2, About: "schedule and release by one caller, no blocks", Callers: 1, Ranks: 16,
 		demands: []demand{
-			ratio(report.TimePerOp, "time per operation", key{engine: Sharded}, key{engine: "floor"}, report.AtMost(6)),
+			ratio(report.TimePerOp, "time per operation", key{engine: Turnstile}, key{engine: "floor"}, report.AtMost(6)),
 			func(r *report.Row) report.Verdict {
 				// To the whole, as tests count: the runtime allocates now and then too.
-				v := report.AtMost(2).Judge("allocations per operation", math.Round(median(r, key{engine: Sharded}, report.AllocsPerOp)), report.Short)
-				return told(v, r, report.AllocsPerOp, key{engine: Sharded})
+				v := report.AtMost(2).Judge("allocations per operation", math.Round(median(r, key{engine: Turnstile}, report.AllocsPerOp)), report.Short)
+				return told(v, r, report.AllocsPerOp, key{engine: Turnstile})
 			},
 		},
 		contenders: compared(engines, nil, func(e Engine, _ Settings) (*trial, error) {
@@ -141,7 +141,7 @@ func ownUncontended(engines []Engine) Spec {
 			return &trial{end: func() error { return nil }, callers: []caller{{timed: func() error { f(); return nil }}}}, nil
 		})
 	}
-	one(Sharded, reclaiming, func() (*trial, error) {
+	one(Turnstile, reclaiming, func() (*trial, error) {
 		eng, err := engine.NewSharded(sched.Config{BlockSize: blockSize, ReclaimLeaked: true})
 		if err != nil {
 			return nil, err
@@ -196,7 +196,7 @@ func ownClock() Spec {
 		demands: []demand{func(*report.Row) report.Verdict {
 			return report.AtMost(0).Judge("readings of the clock per operation", reads, report.Short)
 		}},
-		contenders: []contender{{engine: Sharded, run: func(_ context.Context, _ Settings) (*outcome, error) {
+		contenders: []contender{{engine: Turnstile, run: func(_ context.Context, _ Settings) (*outcome, error) {
 			c := &countingClock{Clock: clock.System()}
 			eng, err := engine.NewSharded(sched.Config{BlockSize: blockSize}, sched.WithClock(c))
 			if err != nil {
@@ -251,14 +251,14 @@ func (p *pool) book(ids []string) error {
 // are those that were weighed before.
 func ownLive(e Engine, many *pool) Spec {
 	spec := Spec{Scenario: "own/live", Weight: 2, About: "schedule and release by one caller beside live bookings", Callers: 1, Ranks: 16,
-		demands: []demand{ratio(report.TimePerOp, "time per operation beside 1,000,000", key{Sharded, "1,000,000 live"}, key{Sharded, "1,000 live"}, report.AtMost(1.5))}}
+		demands: []demand{ratio(report.TimePerOp, "time per operation beside 1,000,000", key{Turnstile, "1,000,000 live"}, key{Turnstile, "1,000 live"}, report.AtMost(1.5))}}
 	for _, v := range []struct {
 		name string
 		live int
 		kept *pool
 	}{{"1,000 live", fewLive, &pool{engine: e}}, {"1,000,000 live", manyLive, many}} {
 		spec.contenders = append(spec.contenders, contender{
-			engine: Sharded, variant: v.name, done: v.kept.finish,
+			engine: Turnstile, variant: v.name, done: v.kept.finish,
 			run: func(ctx context.Context, s Settings) (*outcome, error) {
 				if v.kept.eng == nil {
 					n := s.scaled(v.live)
@@ -288,8 +288,8 @@ func heap() (inUse, stacks uint64) {
 // leaves them for the next row.
 func ownBookingBytes(many *pool) Spec {
 	return Spec{Scenario: "own/booking-bytes", Weight: 4, About: "schedule and prefill done; the bytes are those of a live booking, its id apart", Callers: 1, Ranks: 16, once: true,
-		demands: []demand{bound(report.BytesPerOp, "bytes per live booking", key{engine: Sharded}, report.AtMost(400), report.Short)},
-		contenders: []contender{{engine: Sharded, run: func(_ context.Context, s Settings) (*outcome, error) {
+		demands: []demand{bound(report.BytesPerOp, "bytes per live booking", key{engine: Turnstile}, report.AtMost(400), report.Short)},
+		contenders: []contender{{engine: Turnstile, run: func(_ context.Context, s Settings) (*outcome, error) {
 			n := s.scaled(manyLive)
 			many.held = make([]engine.Booking, 0, n)
 			if err := many.open("", 16, false); err != nil {

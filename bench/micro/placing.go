@@ -82,15 +82,15 @@ func advisory(engines []Engine, callers, ranks int, demands ...demand) Spec {
 }
 
 func advisoryRows(engines []Engine) []Spec {
-	free := none(report.AllocsPerOp, "allocations per call", key{engine: Sharded})
+	free := none(report.AllocsPerOp, "allocations per call", key{engine: Turnstile})
 	var rows []Spec
 	for _, callers := range []int{16, 256} {
 		for _, ranks := range []int{4, 16} {
 			demands := []demand{faster(Actor, 8)}
 			if callers == 256 {
 				demands = append(demands,
-					ratio(report.P50, "p50", key{engine: Sharded}, key{engine: Actor}, report.AtMost(0.01)),
-					ratio(report.P99, "p99", key{engine: Sharded}, key{engine: Actor}, report.AtMost(0.02)))
+					ratio(report.P50, "p50", key{engine: Turnstile}, key{engine: Actor}, report.AtMost(0.01)),
+					ratio(report.P99, "p99", key{engine: Turnstile}, key{engine: Actor}, report.AtMost(0.02)))
 			}
 			rows = append(rows, advisory(engines, callers, ranks, append(demands, free)...))
 		}
@@ -206,8 +206,8 @@ func freshPrompts(caller, ranks int) func() *sched.Request {
 
 func trackedRows(engines []Engine) []Spec {
 	few := func(r *report.Row) report.Verdict {
-		v := report.AtMost(3).Judge("allocations per operation", math.Round(median(r, key{engine: Sharded}, report.AllocsPerOp)), report.Short)
-		return told(v, r, report.AllocsPerOp, key{engine: Sharded})
+		v := report.AtMost(3).Judge("allocations per operation", math.Round(median(r, key{engine: Turnstile}, report.AllocsPerOp)), report.Short)
+		return told(v, r, report.AllocsPerOp, key{engine: Turnstile})
 	}
 	return []Spec{
 		tracked(engines, "tracked", 16, 16, 0, faster(Actor, 3), cheaper(Actor, 0.6)),

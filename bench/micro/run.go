@@ -30,6 +30,9 @@ func Run(ctx context.Context, spec *Spec, s Settings, step func(string)) (report
 		rounds = min(rounds, spec.most)
 	}
 	s.Duration = max(s.Duration, spec.least)
+	if spec.longest > 0 {
+		s.Duration = min(s.Duration, spec.longest)
+	}
 	n := len(spec.contenders)
 	tallies := make([]tally, n)
 	broken := make([]bool, n)

@@ -166,10 +166,10 @@ func saturated(engines []Engine, callers, ranks int) Spec {
 		Scenario: "saturated", Weight: 9, About: "one grant under a backlog: wait for one's turn, prefill done, release", Callers: callers, Ranks: ranks,
 		least: 200 * time.Millisecond, show: true, fair: true,
 		demands: []demand{
-			ratio(report.OpsPerSecond, "grants/s", key{engine: Sharded}, key{engine: ActorDirect}, report.AtLeast(1.5)),
-			ratio(report.CPUPerOp, "CPU per grant", key{engine: Sharded}, key{engine: ActorDirect}, report.AtMost(0.6)),
-			ratio(report.P99, "p99 wait", key{engine: Sharded}, key{engine: Actor}, report.AtMost(0.5)),
-			bound(report.Fairness, "slowest to fastest caller", key{engine: Sharded}, report.AtLeast(0.95), report.Short),
+			ratio(report.OpsPerSecond, "grants/s", key{engine: Turnstile}, key{engine: ActorDirect}, report.AtLeast(1.5)),
+			ratio(report.CPUPerOp, "CPU per grant", key{engine: Turnstile}, key{engine: ActorDirect}, report.AtMost(0.6)),
+			ratio(report.P99, "p99 wait", key{engine: Turnstile}, key{engine: Actor}, report.AtMost(0.5)),
+			bound(report.Fairness, "slowest to fastest caller", key{engine: Turnstile}, report.AtLeast(0.95), report.Short),
 		},
 		contenders: compared(engines, nil, func(e Engine, _ Settings) (*trial, error) {
 			g, err := newGate(e, onePrompt, ranks)
@@ -201,7 +201,7 @@ func saturated(engines []Engine, callers, ranks int) Spec {
 // right answer.
 func inOrder(spec *Spec, engines []Engine, ranks int) {
 	for _, e := range engines {
-		if e.Name != Sharded {
+		if e.Name != Turnstile {
 			continue
 		}
 		spec.demands = append(spec.demands, func(*report.Row) report.Verdict {
@@ -354,8 +354,8 @@ func mixed(engines []Engine, callers, ranks int) Spec {
 		Scenario: "mixed", Weight: 2, About: "one grant; half of the callers in a class that queues, half in one that never does", Callers: callers, Ranks: ranks,
 		least: 60 * time.Millisecond, fair: true,
 		demands: []demand{
-			ratio(report.OpsPerSecond, "operations/s in all", key{engine: Sharded}, key{engine: ActorDirect}, report.AtLeast(1.3)),
-			ratio(report.OpsPerSecond, "operations/s of the queueing class", key{Sharded, groups[0]}, key{ActorDirect, groups[0]}, report.AtLeast(1)),
+			ratio(report.OpsPerSecond, "operations/s in all", key{engine: Turnstile}, key{engine: ActorDirect}, report.AtLeast(1.3)),
+			ratio(report.OpsPerSecond, "operations/s of the queueing class", key{Turnstile, groups[0]}, key{ActorDirect, groups[0]}, report.AtLeast(1)),
 		},
 		contenders: compared(engines, groups, func(e Engine, _ Settings) (*trial, error) {
 			g, err := newGate(e, queueAndNever, ranks)

@@ -21,6 +21,7 @@ const (
 	manyPools = 10_000
 	manyWait  = 1_000_000
 	quickWait = 50_000
+	modest    = 100_000
 )
 
 // pools builds engines and returns what each takes of heap and goroutines.
@@ -65,7 +66,7 @@ func ownIdle(engines []Engine, name, policy string, most float64) Spec {
 	}
 	spec := Spec{Scenario: name, About: about, Callers: 0, Ranks: 16,
 		demands: []demand{
-			bound(report.BytesPerOp, "memory of one", key{engine: Sharded}, report.AtMost(most), kib),
+			bound(report.BytesPerOp, "memory of one", key{engine: Turnstile}, report.AtMost(most), kib),
 			func(*report.Row) report.Verdict {
 				return report.AtMost(0).Judge("goroutines of one", threads, report.Short)
 			},
@@ -76,7 +77,7 @@ func ownIdle(engines []Engine, name, policy string, most float64) Spec {
 			if err != nil {
 				return nil, err
 			}
-			if e.Name == Sharded {
+			if e.Name == Turnstile {
 				threads = goroutines
 			}
 			out := &outcome{total: report.NewRound()}
@@ -92,12 +93,12 @@ func ownMany(e Engine) Spec {
 	threads := math.NaN()
 	return Spec{Scenario: "own/many", About: "10,000 schedulers with 16 ranks each, made and used", Ranks: 16, once: true,
 		demands: []demand{
-			bound(report.BytesPerOp, "memory of one", key{engine: Sharded}, report.AtMost(16<<10), kib),
+			bound(report.BytesPerOp, "memory of one", key{engine: Turnstile}, report.AtMost(16<<10), kib),
 			func(*report.Row) report.Verdict {
 				return report.AtMost(0).Judge("goroutines of one", threads, report.Short)
 			},
 		},
-		contenders: []contender{{engine: Sharded, run: func(_ context.Context, s Settings) (*outcome, error) {
+		contenders: []contender{{engine: Turnstile, run: func(_ context.Context, s Settings) (*outcome, error) {
 			n := s.scaled(manyPools)
 			bytes, goroutines, took, err := pools(e, "", n, true)
 			if err != nil {
@@ -114,19 +115,22 @@ func ownMany(e Engine) Spec {
 
 // ownWaiting has a million requests wait, and lets them go.
 func ownWaiting(e Engine) Spec {
-	drained, few := math.NaN(), false
-	return Spec{Scenario: "own/waiting", Weight: 2, About: "grants while 1,000,000 waiting requests (-quick: 50,000) drain, and what each takes with its goroutine", Callers: manyWait, Ranks: 16, once: true,
+	drained, few := math.NaN(), 0
+	return Spec{Scenario: "own/waiting", Weight: 2, About: "grants while 1,000,000 waiting requests drain (fewer with -quick or -scenario all), and what each takes with its goroutine", Callers: manyWait, Ranks: 16, once: true,
 		demands: []demand{func(*report.Row) report.Verdict {
 			v := report.AtLeast(manyWait).Judge("waited at once, and were granted", drained, report.Short)
-			if few {
-				v.Untold = report.Short(quickWait) + " with -quick"
+			if few > 0 {
+				v.Untold = report.Short(float64(few)) + " here, all with -scenario own"
 			}
 			return v
 		}},
-		contenders: []contender{{engine: Sharded, run: func(ctx context.Context, s Settings) (*outcome, error) {
+		contenders: []contender{{engine: Turnstile, run: func(ctx context.Context, s Settings) (*outcome, error) {
 			n := s.scaled(manyWait)
-			if s.Quick {
+			switch {
+			case s.Quick:
 				n = min(n, quickWait)
+			case s.Modest:
+				n = min(n, modest)
 			}
 			g, err := newGate(e, onePrompt, 16)
 			if err != nil {
@@ -151,8 +155,8 @@ func ownWaiting(e Engine) Spec {
 			took := time.Since(began)
 			crowd.leave()
 			crowd.wait()
-			if drained = float64(granted.Load()); s.Quick {
-				drained, few = math.NaN(), true
+			if drained = float64(granted.Load()); s.Quick || s.Modest {
+				drained, few = math.NaN(), n
 			}
 			if err = errors.Join(err, ctx.Err(), crowd.fault(), g.finish()); err != nil {
 				return nil, err
@@ -178,9 +182,9 @@ const (
 func ownRemove(e Engine) Spec {
 	spec := Spec{Scenario: "own/remove", About: "the longest advisory selection of a concurrent caller while a worker is removed; each removal is one sample", Callers: 1, Ranks: removeRanks,
 		demands: []demand{
-			ratio(report.P50, "the longest call, median", key{Sharded, removing}, key{Sharded, quietTimes}, report.AtMost(2)),
+			ratio(report.P50, "the longest call, median", key{Turnstile, removing}, key{Turnstile, quietTimes}, report.AtMost(2)),
 		}}
-	spec.contenders = []contender{{engine: Sharded, groups: []string{removing, quietTimes}, run: func(ctx context.Context, s Settings) (*outcome, error) {
+	spec.contenders = []contender{{engine: Turnstile, groups: []string{removing, quietTimes}, run: func(ctx context.Context, s Settings) (*outcome, error) {
 		return removeRound(ctx, e, max(16, s.scaled(removeRanks)), s.Duration)
 	}}}
 	return spec

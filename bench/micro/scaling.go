@@ -39,10 +39,10 @@ func scaledChoices() []choice {
 func scaling(engines []Engine, ranks int) Spec {
 	spec := Spec{
 		Scenario: "scaling", About: "one operation of one caller: an advisory selection, or schedule and release where the name says booking", Callers: 1, Ranks: ranks,
-		Weight: 4 + float64(ranks)/2048,
+		Weight: 4 + float64(ranks)/2048, longest: heldTime, setup: float64(ranks) / 4096,
 	}
 	for _, e := range engines {
-		if e.Name != Sharded && e.Name != ActorDirect {
+		if e.Name != Turnstile && e.Name != ActorDirect {
 			continue
 		}
 		add := func(variant string, prepare func(ranks int) (*trial, error)) {
@@ -68,7 +68,7 @@ func scaling(engines []Engine, ranks int) Spec {
 	}
 	demand := func(variant, against string, times float64) {
 		spec.demands = append(spec.demands,
-			ratio(report.CPUPerOp, "CPU: "+variant, key{Sharded, variant}, key{Sharded, against}, report.AtMost(times)))
+			ratio(report.CPUPerOp, "CPU: "+variant, key{Turnstile, variant}, key{Turnstile, against}, report.AtMost(times)))
 	}
 	for _, c := range scaledChoices()[1:] {
 		spec.demands = append(spec.demands, c.demand("CPU: "+c.name, ranks, c.name))

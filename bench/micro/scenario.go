@@ -31,7 +31,7 @@ type Config struct {
 
 // The names of the engines, by which the rows' demands find them.
 const (
-	Sharded     = "sharded"
+	Turnstile   = "turnstile"
 	Actor       = "actor"
 	ActorDirect = "actor-direct"
 	ActorIndex  = "actor-index"
@@ -45,6 +45,8 @@ type Settings struct {
 	Quick bool
 	// Budget, unless 0, is the time after which a row begins no further round.
 	Budget time.Duration
+	// Modest keeps populations so small that a gigabyte is enough for them.
+	Modest bool
 	// Limit is the time after which a row that may take very long gives up; 0 is
 	// ten seconds.
 	Limit time.Duration
@@ -77,8 +79,11 @@ type Spec struct {
 	// all there is to tell.
 	least time.Duration
 	once  bool
-	// most bounds the rounds; 0 does not.
-	most int
+	// most bounds the rounds and longest the duration of each; 0 does not.
+	most    int
+	longest time.Duration
+	// setup is about how many seconds a round takes beside its contenders' duration.
+	setup float64
 	// Weight is about how many seconds the row takes with -quick.
 	Weight float64
 	// show has the distribution of waits and the callers' progress kept, fair
@@ -165,11 +170,11 @@ func median(r *report.Row, k key, m report.Metric) float64 {
 
 // Demands that many rows make.
 func faster(against string, times float64) demand {
-	return ratio(report.OpsPerSecond, "operations/s", key{engine: Sharded}, key{engine: against}, report.AtLeast(times))
+	return ratio(report.OpsPerSecond, "operations/s", key{engine: Turnstile}, key{engine: against}, report.AtLeast(times))
 }
 
 func cheaper(against string, share float64) demand {
-	return ratio(report.CPUPerOp, "CPU per operation", key{engine: Sharded}, key{engine: against}, report.AtMost(share))
+	return ratio(report.CPUPerOp, "CPU per operation", key{engine: Turnstile}, key{engine: against}, report.AtMost(share))
 }
 
 // Scenarios are the names that can be asked for, in the order in which they run.
@@ -220,6 +225,32 @@ func rowsOf(scenario string, engines []Engine) []Spec {
 		return sweepRows(engines)
 	}
 	return nil
+}
+
+// Bare leaves the demands out, where a row is only to show its figures.
+func (s Spec) Bare() Spec {
+	s.demands = nil
+	return s
+}
+
+// Seconds is about how long the row takes.
+func (s *Spec) Seconds(settings Settings) float64 {
+	rounds := settings.Rounds
+	if s.most > 0 {
+		rounds = min(rounds, s.most)
+	}
+	if s.once {
+		rounds = 1
+	}
+	duration := max(settings.Duration, s.least)
+	if s.longest > 0 {
+		duration = min(duration, s.longest)
+	}
+	loops := float64(rounds*len(s.contenders)) * (1.25*duration.Seconds() + 0.05)
+	if settings.Quick {
+		return loops
+	}
+	return loops + s.setup*float64(rounds)
 }
 
 // Others are the names of what the engines are compared with beside each other:

@@ -134,7 +134,7 @@ func TestTable(t *testing.T) {
 		"scaling 1x16384: ≤ 5 ×, ≤ 160 µs, ≤ 5 ×, ≤ 5 ×, ≤ 2 ×, ≤ 2 ×",
 	}, got)
 	require.Empty(t, Rows("nothing", all()))
-	require.Empty(t, Rows("own", all()[1:]), "only the sharded engine has floors of its own")
+	require.Empty(t, Rows("own", all()[1:]), "only the turnstile engine has floors of its own")
 	require.Empty(t, Rows("http", all()[1:]))
 }
 
@@ -153,21 +153,21 @@ func TestDemands(t *testing.T) {
 		row.Series = append(row.Series, report.Series{Engine: engine, Rounds: []report.Round{r}})
 	}
 	require.Equal(t, "not run", faster(Actor, 8)(row).Mark())
-	add(Sharded, 900, 0.01)
+	add(Turnstile, 900, 0.01)
 	add(Actor, 100, 1)
 	v := faster(Actor, 8)(row)
 	require.Equal(t, report.Verdict{What: "operations/s against actor", Need: "≥ 8 ×", Reached: "9 ×", Known: true, Met: true}, v)
 	require.False(t, faster(Actor, 10)(row).Met)
 	require.True(t, cheaper(Actor, 0.2)(row).Met)
-	require.True(t, none(report.AllocsPerOp, "", key{engine: Sharded})(row).Met)
+	require.True(t, none(report.AllocsPerOp, "", key{engine: Turnstile})(row).Met)
 	require.False(t, none(report.AllocsPerOp, "", key{engine: Actor})(row).Met)
 	// What was run and is not known cannot be told.
-	v = ratio(report.P99, "p99", key{engine: Sharded}, key{engine: Actor}, report.AtMost(1))(row)
+	v = ratio(report.P99, "p99", key{engine: Turnstile}, key{engine: Actor}, report.AtMost(1))(row)
 	require.Equal(t, "not told: machine busy", v.Mark()+": "+v.Outcome())
-	v = bound(report.Fairness, "fairness", key{engine: Sharded}, report.AtLeast(0.8), report.Short)(row)
+	v = bound(report.Fairness, "fairness", key{engine: Turnstile}, report.AtLeast(0.8), report.Short)(row)
 	require.Equal(t, "not told: less than a second measured", v.Mark()+": "+v.Outcome())
 	require.Equal(t, "not run", faster("nobody", 8)(row).Mark())
-	require.Equal(t, "x against actor (y)", ratio(report.P50, "x", key{engine: Sharded}, key{Actor, "y"}, report.AtMost(1))(row).What)
+	require.Equal(t, "x against actor (y)", ratio(report.P50, "x", key{engine: Turnstile}, key{Actor, "y"}, report.AtMost(1))(row).What)
 }
 
 // stuck never lets go of what is booked.
@@ -183,20 +183,20 @@ func (s stuck) Schedule(ctx context.Context, r *sched.Request) (engine.Booking, 
 }
 
 func TestFaultsAreFound(t *testing.T) {
-	sharded := all()[0]
-	spec := tracked([]Engine{{Name: Sharded, Build: func(c Config) (engine.Engine, error) {
-		e, err := sharded.Build(c)
+	turnstile := all()[0]
+	spec := tracked([]Engine{{Name: Turnstile, Build: func(c Config) (engine.Engine, error) {
+		e, err := turnstile.Build(c)
 		return stuck{e}, err
 	}}}, "tracked", 2, 4, 0)
 	_, err := Run(context.Background(), &spec, Settings{Rounds: 1, Duration: time.Millisecond}, nil)
-	require.ErrorContains(t, err, "tracked, sharded: ")
+	require.ErrorContains(t, err, "tracked, turnstile: ")
 
 	broken := errors.New("does not start")
-	spec = tracked([]Engine{{Name: Actor, Build: func(Config) (engine.Engine, error) { return nil, broken }}, sharded}, "tracked", 2, 4, 0)
+	spec = tracked([]Engine{{Name: Actor, Build: func(Config) (engine.Engine, error) { return nil, broken }}, turnstile}, "tracked", 2, 4, 0)
 	row, err := Run(context.Background(), &spec, Settings{Rounds: 3, Duration: time.Millisecond}, nil)
 	require.ErrorIs(t, err, broken)
 	require.Nil(t, row.Find(Actor, ""))
-	require.Len(t, row.Find(Sharded, "").Rounds, 3, "the others go on")
+	require.Len(t, row.Find(Turnstile, "").Rounds, 3, "the others go on")
 
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -210,7 +210,7 @@ func TestOrderIsTried(t *testing.T) {
 		require.NoError(t, tryOrder(e, 4, 16), e.Name)
 	}
 	// A class that serves who came last is found out.
-	lcfs := Engine{Name: Sharded, Build: func(c Config) (engine.Engine, error) {
+	lcfs := Engine{Name: Turnstile, Build: func(c Config) (engine.Engine, error) {
 		c.PolicyYAML = strings.Replace(c.PolicyYAML, "quantum: 4096", "quantum: 4096, queue_policy: lcfs", 1)
 		return all()[0].Build(c)
 	}}

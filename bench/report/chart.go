@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"html/template"
@@ -28,7 +29,8 @@ type point struct{ x, y, least, most float64 }
 
 // curve is what a chart shows of one engine.
 type curve struct {
-	engine string
+	engine string // or a style
+	name   string // if not that of the engine
 	points []point
 	// gaps are the places in points before which the line is broken.
 	gaps  []int
@@ -171,7 +173,7 @@ func (s *svg) frame(x, y *axis) {
 }
 
 func (s *svg) curve(x, y *axis, c *curve) {
-	fmt.Fprintf(s, `<g class="e-%s"><title>%s</title>`, html.EscapeString(c.engine), html.EscapeString(c.engine))
+	fmt.Fprintf(s, `<g class="e-%s"><title>%s</title>`, html.EscapeString(c.engine), html.EscapeString(cmp.Or(c.name, c.engine)))
 	if c.marks {
 		for _, p := range c.points {
 			if p.most > p.least {
@@ -209,13 +211,13 @@ func (s *svg) marker(engine string, x, y float64) {
 		s.WriteString(`"/>`)
 	}
 	switch engine {
-	case "sharded":
+	case "turnstile", "v1", "v6":
 		fmt.Fprintf(s, `<circle class="mark" cx="%.1f" cy="%.1f" r="%g"/>`, x, y, r)
-	case "actor":
+	case "actor", "v2", "v7":
 		poly(-r, -r, r, -r, r, r, -r, r)
-	case "actor-direct":
+	case "actor-direct", "v3", "v8":
 		poly(0, -r-1, r+1, r, -r-1, r)
-	case "actor-index":
+	case "actor-index", "v4":
 		poly(0, -r-1, r+1, 0, 0, r+1, -r-1, 0)
 	default:
 		s.line(x-r, y-r, x+r, y+r, "cross")

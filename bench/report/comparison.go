@@ -14,10 +14,22 @@ type Comparison struct {
 	Took    time.Duration
 	Rounds  int
 	Rows    []Row
+	// About are sentences above everything, Headlines what to take away.
+	About     []string
+	Headlines []Headline
+	// Replay is the replay of a workload, nil if there was none; Replayed says of
+	// what, and what to read in it.
+	Replay   *Table
+	Replayed []string
+	// Partial: the run has not ended, or was interrupted.
+	Partial bool
 }
 
 // WriteSummary prints what is required and what was reached, a line for each demand.
 func (c *Comparison) WriteSummary(w io.Writer) error {
+	if err := c.writeScaling(w); err != nil {
+		return err
+	}
 	lines := [][]string{}
 	counts := map[string]int{}
 	for i := range c.Rows {

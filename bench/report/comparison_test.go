@@ -23,7 +23,7 @@ func sample() *Comparison {
 		}
 		return Row{Scenario: scenario, About: "one thing & another", Callers: callers, Ranks: ranks, Series: series}
 	}
-	first := row("advisory", 16, 16, seriesOf("sharded", 1e6, 2e6, 3e6), seriesOf("actor", 2e5, 2e5, 2.5e5), seriesOf("mutex", 2e7))
+	first := row("advisory", 16, 16, seriesOf("turnstile", 1e6, 2e6, 3e6), seriesOf("actor", 2e5, 2e5, 2.5e5), seriesOf("mutex", 2e7))
 	for i := range first.Series[0].Rounds {
 		r := &first.Series[0].Rounds[i]
 		r[CPUPerOp], r[AllocsPerOp], r[BytesPerOp] = 1000, 0, 16
@@ -34,21 +34,21 @@ func sample() *Comparison {
 		AtMost(0).Judge("allocations", 0.5, Short),
 		{What: "CPU", Need: "≤ 0.6 ×", Untold: "machine busy"},
 	}
-	second := row("advisory", 256, 16, seriesOf("sharded", 2e6), seriesOf("actor", 1e5))
-	third := row("advisory", 256, 2048, seriesOf("sharded", 1e6), seriesOf("actor", 1e3))
+	second := row("advisory", 256, 16, seriesOf("turnstile", 2e6), seriesOf("actor", 1e5))
+	third := row("advisory", 256, 2048, seriesOf("turnstile", 1e6), seriesOf("actor", 1e3))
 	third.Sweep = true
-	saturated := row("saturated", 256, 16, seriesOf("sharded", 1e5), seriesOf("actor", 5e4))
+	saturated := row("saturated", 256, 16, seriesOf("turnstile", 1e5), seriesOf("actor", 5e4))
 	for i := range saturated.Series {
 		s := &saturated.Series[i]
 		s.Waits = []Point{{0, 1e5}, {0.5, 1e6}, {0.99, 2e6}, {0.999, 1e7}}
 		s.Shares = []Share{{0.1, 0.5, 0.9, 1.1, 1.4}, {0.2, 0.6, 0.9, 1.1, 9}}
 		s.Rounds[0][Fairness] = 0.85
 	}
-	idle := row("own/idle", 0, 16, Series{Engine: "sharded", Rounds: []Round{NewRound()}})
+	idle := row("own/idle", 0, 16, Series{Engine: "turnstile", Rounds: []Round{NewRound()}})
 	idle.Series[0].Rounds[0][BytesPerOp] = 16_000
 	idle.Verdicts = []Verdict{{What: "order", Need: "<as they came>"}}
 	idle.Notes = []string{"a note"}
-	lanes := row("lanes", 1, 1024, seriesOf("sharded", 5e5), seriesOf("sharded", 6e5))
+	lanes := row("lanes", 1, 1024, seriesOf("turnstile", 5e5), seriesOf("turnstile", 6e5))
 	lanes.Series[1].Variant = "one lane"
 	return &Comparison{
 		Machine: "go1.99 <test>", Began: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC), Took: 59 * time.Second, Rounds: 5,
@@ -95,12 +95,12 @@ func TestJSON(t *testing.T) {
 		}
 		sort.Strings(names)
 		require.Equal(t, []string{
-			"allocs_per_op", "bytes_per_op", "callers", "cpu_ns_per_op", "engine", "fairness", "max_ns",
-			"ops_per_s", "p50_ns", "p99_ns", "ranks", "rounds", "scenario", "spread",
+			"allocs_per_op", "bytes_per_op", "call_cpu_ns", "callers", "cpu_ns_per_op", "engine", "fairness", "max_ns",
+			"ops_per_s", "others", "p50_ns", "p90_ns", "p99_ns", "ranks", "rounds", "scenario", "spread",
 		}, names)
 	}
-	require.JSONEq(t, `{"scenario": "advisory", "engine": "sharded", "ranks": 16, "callers": 16, "ops_per_s": 2000000, "p50_ns": 100,
-		"p99_ns": 200, "max_ns": 300, "allocs_per_op": 0, "bytes_per_op": 16, "cpu_ns_per_op": 1000, "fairness": null, "rounds": 3, "spread": 1}`, lines[0])
+	require.JSONEq(t, `{"scenario": "advisory", "engine": "turnstile", "ranks": 16, "callers": 16, "ops_per_s": 2000000, "p50_ns": 100,
+		"p99_ns": 200, "max_ns": 300, "allocs_per_op": 0, "bytes_per_op": 16, "cpu_ns_per_op": 1000, "fairness": null, "p90_ns": null, "call_cpu_ns": null, "others": null, "rounds": 3, "spread": 1}`, lines[0])
 	require.Contains(t, lines[11], `"scenario":"lanes/one-lane"`)
 }
 

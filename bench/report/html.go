@@ -19,14 +19,28 @@ var pages = template.Must(template.ParseFS(templates, "*.tmpl"))
 type pageData struct {
 	Machine, Date, Took string
 	Rounds              int
+	Partial             bool
+	About               []string
+	Headlines           []Headline
+	Replay              []replayed
+	Replayed            []string
 	Tally               []tallied
 	Demands             []demandLine
 	Pictures            []pictures
+	Scaling             []chart
+	ScalingKeys         []keyed
 	Waits               template.HTML
 	WaitKeys            []keyed
 	Shares              []chart
 	CPU                 []cpuGroup
 	Rows                []rowTable
+}
+
+// replayed is one mode of the replay.
+type replayed struct {
+	Mode    string
+	Engines []string
+	Lines   [][]string
 }
 
 type tallied struct {
@@ -91,6 +105,12 @@ func (c *Comparison) WriteHTML(w io.Writer) error {
 		Machine: c.Machine, Date: c.Began.Format("2 January 2006, 15:04 MST"), Rounds: c.Rounds,
 		Took: fmt.Sprintf("%.0f s", c.Took.Seconds()),
 	}
+	d.Partial, d.About, d.Headlines, d.Replayed = c.Partial, c.About, c.Headlines, c.Replayed
+	if c.Replay != nil {
+		for m, mode := range c.Replay.Modes {
+			d.Replay = append(d.Replay, replayed{mode, c.Replay.Engines, c.Replay.lines(m)})
+		}
+	}
 	c.fillDemands(&d)
 	for _, scenario := range []struct{ name, title, about string }{
 		{"advisory", "Advisory selection", "Where would this request go? Nothing is booked."},
@@ -100,6 +120,7 @@ func (c *Comparison) WriteHTML(w io.Writer) error {
 			d.Pictures = append(d.Pictures, pictures{scenario.title, scenario.about, c.keys(scenario.name), charts})
 		}
 	}
+	c.fillScaling(&d)
 	c.fillSaturated(&d)
 	c.fillCPU(&d)
 	c.fillRows(&d)
@@ -107,7 +128,7 @@ func (c *Comparison) WriteHTML(w io.Writer) error {
 }
 
 // engineOrder is the order of legends, the engines first.
-var engineOrder = []string{"sharded", "actor", "actor-direct", "actor-index", "mutex", "semaphore", "channel"}
+var engineOrder = []string{"turnstile", "actor", "actor-direct", "actor-index", "mutex", "semaphore", "channel"}
 
 // keys is the legend of a scenario.
 func (c *Comparison) keys(scenario string) []keyed {

@@ -27,7 +27,7 @@ func seriesOf(engine string, rates ...float64) Series {
 }
 
 func TestSeries(t *testing.T) {
-	s := seriesOf("sharded", 10, 30, 20)
+	s := seriesOf("turnstile", 10, 30, 20)
 	require.Equal(t, 20.0, s.Median(OpsPerSecond))
 	least, most := s.Range(OpsPerSecond)
 	require.Equal(t, []float64{10, 30}, []float64{least, most})
@@ -40,9 +40,9 @@ func TestSeries(t *testing.T) {
 
 	s.Rounds[1][Fairness] = 0.9
 	require.Equal(t, 0.9, s.Median(Fairness), "of the rounds in which it was taken")
-	require.Equal(t, "sharded", s.Name())
+	require.Equal(t, "turnstile", s.Name())
 	s.Variant = "one lane"
-	require.Equal(t, "sharded (one lane)", s.Name())
+	require.Equal(t, "turnstile (one lane)", s.Name())
 }
 
 func TestLimit(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestTable(t *testing.T) {
-	table := NewTable([]string{"off", "on"}, []string{"sharded", "actor", "actor-direct"})
+	table := NewTable([]string{"off", "on"}, []string{"turnstile", "actor", "actor-direct"})
 	table.Cells[0][0] = Cell{
 		Ran: true, Requests: 6000, Completed: 6000,
 		Wall: 3 * time.Second, CPU: 150 * time.Millisecond,

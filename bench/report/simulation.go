@@ -268,7 +268,7 @@ func (s *Simulation) tradeoff() template.HTML {
 		px, py := svg.px(&x, d.x), svg.py(&y, d.y)
 		lx, ly := beside(px, py, taken)
 		taken = append(taken, [2]float64{lx, ly})
-		fmt.Fprintf(svg, `<g class="e-sharded"><title>%s</title>`, template.HTMLEscapeString(s.Settings[d.number-1].Name))
+		fmt.Fprintf(svg, `<g class="e-turnstile"><title>%s</title>`, template.HTMLEscapeString(s.Settings[d.number-1].Name))
 		if lx != px || ly != py {
 			svg.line(px, py, lx, ly, "cross")
 			fmt.Fprintf(svg, `<circle class="dot" cx="%.1f" cy="%.1f" r="2.5"/>`, px, py)

@@ -80,23 +80,30 @@ var rows = []struct {
 	{"leftovers (must be 0)", func(c Cell) string { return strconv.FormatInt(c.Leftovers, 10) }, true},
 }
 
+// lines are those of a mode, each with its name first.
+func (t *Table) lines(m int) [][]string {
+	var lines [][]string
+	for _, row := range rows {
+		line := []string{row.name}
+		for _, c := range t.Cells[m] {
+			switch {
+			case !c.Ran || !row.all && c.Completed == 0:
+				line = append(line, none)
+			default:
+				line = append(line, row.value(c))
+			}
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
 // Write prints the table.
 func (t *Table) Write(w io.Writer) error {
 	var lines [][]string // nil is a rule
 	for m, mode := range t.Modes {
 		lines = append(lines, append([]string{"mode " + mode}, t.Engines...), nil)
-		for _, row := range rows {
-			line := []string{row.name}
-			for _, c := range t.Cells[m] {
-				switch {
-				case !c.Ran || !row.all && c.Completed == 0:
-					line = append(line, none)
-				default:
-					line = append(line, row.value(c))
-				}
-			}
-			lines = append(lines, line)
-		}
+		lines = append(lines, t.lines(m)...)
 		if m < len(t.Modes)-1 {
 			lines = append(lines, []string{})
 		}
