@@ -71,7 +71,7 @@ func FuzzOperations(f *testing.F) {
 		text := operations(data)
 		parsed, err := script.Parse("fuzz", strings.NewReader(text))
 		require.NoError(t, err, text)
-		outputs := requireAgreement(t, parsed, engines.All())
+		outputs := requireAgreement(t, parsed, engines.Knowing(engines.All(), text))
 		last := outputs[len(outputs)-1]
 		require.NotContains(t, last, "malformed", text)
 		for line := range strings.Lines(last) {
@@ -97,8 +97,8 @@ func (d *decoder) of(choices ...string) string { return choices[d.next(len(choic
 func (d *decoder) id() string   { return fmt.Sprintf("id=r%d", d.next(8)) }
 func (d *decoder) rank() string { return d.of("1/0", "1/1", "2/0", "3/0", "4/7") }
 
-// fuzzPolicies are one class that queues, several with limits and orders, and
-// several that may never queue.
+// fuzzPolicies are one class that queues, several with limits and orders, several
+// that may never queue, and several with caps, a guard and a wait for an endpoint.
 var fuzzPolicies = [...]string{`
 default_policy_family: f
 uncached_isl_buckets: [{min_tokens: 0, bucket: all}]
@@ -118,6 +118,13 @@ policy_classes:
   - {name: f, policy_family: f, cache_bucket: all, quantum: 7, prefill_busy_threshold: 25, raw_isl_token_queue_limit_per_worker: 50}
   - {name: x, quantum: 1, prefill_busy_threshold: 0, request_queue_limit_per_worker: 0}
   - {name: u, quantum: 3}
+`, `
+default_policy_family: f
+uncached_isl_buckets: [{min_tokens: 0, bucket: all}]
+policy_classes:
+  - {name: f, policy_family: f, cache_bucket: all, quantum: 10, prefill_busy_threshold: 40, kv_busy_threshold_frac: 0.5, endpoint_wait: 1}
+  - {name: x, quantum: 20, prefill_busy_threshold: 0, guard_after: 1, choose_from: idle}
+  - {name: u, quantum: 5, max_requests_per_rank: 1, choose_from: idle, endpoint_wait: 2.5}
 `}
 
 // operations writes bytes as a script.
@@ -128,8 +135,8 @@ func operations(data []byte) string {
 		fmt.Fprintf(&b, "%s%s\n----\n\n", command, strings.TrimSuffix(input, "\n"))
 	}
 	policy := func() string { return fuzzPolicies[d.next(len(fuzzPolicies))] }
-	do("new block=16"+d.of("", " ttl=8s", " credit-decay=1", " selector=round-robin", " selector=least-loaded"), policy())
-	do("workers", "\nid=1 ranks=2\nid=2 taints=(a)\nid=3 max-batched=100")
+	do("new block=16"+d.of("", " ttl=8s", " credit-decay=1", " selector=round-robin", " selector=least-loaded", " role=decode"), policy())
+	do("workers", "\nid=1 ranks=2 inc=a\nid=2 taints=(a) kv-blocks=4\nid=3 max-batched=100")
 	for n := 0; len(d.data) > 0 && n < 60; n++ {
 		switch d.next(14) {
 		case 0, 1, 2:
@@ -143,16 +150,17 @@ func operations(data []byte) string {
 		case 6:
 			do("release "+d.id()+d.of("", "", " attempt=1"), "")
 		case 7:
-			do("transfer "+d.id()+" to="+d.rank(), "")
+			do("transfer "+d.id()+d.of(" to="+d.rank(), " to=best", " to=best allow=(1,3)", " to=best allow=()"), "")
 		case 8:
 			do("advance by="+d.of("0.5s", "1s", "2.5s", "10s"), "")
 		case 9:
 			do("output-block "+d.id()+" decay="+d.of("1", "0.5", "0", "0.25"), "")
 		case 10:
 			do(d.of("worker id=1 ranks=2", "worker id=2 taints=(a)", "worker id=3 ranks=2", "remove-worker id=1",
-				"remove-worker id=3", "drain-worker id=1", "drain-worker id=1 off"), "")
+				"remove-worker id=3", "worker id=1 ranks=2 inc=b", "worker id=1 inc=a", "remove-worker id=1 inc=a",
+				"set-aside id=1 for=1s", "set-aside id=2 for=2.5s", "set-aside id=1 for=0s", "set-aside id=3 for=1s inc=a", "drain-worker id=1", "drain-worker id=1 off"), "")
 		case 11:
-			do(d.of("overloaded ids=()", "overloaded ids=(1)", "overloaded ids=(1,2,3)", "available", "available ids=(1,3)"), "")
+			do(d.of("overloaded ids=()", "overloaded ids=(1)", "overloaded ids=(1,2,3)", "available", "available ids=(1,3)", "available ids=()"), "")
 		case 12:
 			do("profile", policy())
 		case 13:
