@@ -27,6 +27,9 @@ type count int64
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (c *count) UnmarshalYAML(n *yaml.Node) error {
 	var large uint64
+	if n.ShortTag() != "!!int" {
+		return fmt.Errorf("%q is no whole number", n.Value)
+	}
 	if n.Decode((*int64)(c)) == nil {
 		return nil
 	}
