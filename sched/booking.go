@@ -34,20 +34,43 @@ func (l leak) reclaim() {
 }
 
 // ID returns the request's id.
-func (b *Booking) ID() string { return b.rec.ID }
+func (b *Booking) ID() string {
+	if !b.made() {
+		return ""
+	}
+	return b.rec.ID
+}
 
 // Waited returns how long the request stood in line: 0 if it was admitted at once.
-func (b *Booking) Waited() time.Duration { return time.Duration(b.rec.waited) }
+func (b *Booking) Waited() time.Duration {
+	if !b.made() {
+		return 0
+	}
+	return time.Duration(b.rec.waited)
+}
 
 // Class returns the name of the policy class in which the request was admitted: that
 // of the profile then in force, whatever Request.Class asked for.
-func (b *Booking) Class() string { return b.rec.class.Name() }
+func (b *Booking) Class() string {
+	if !b.made() {
+		return ""
+	}
+	return b.rec.class.Name()
+}
 
 // Attempt returns the number of the attempt this handle stands for.
-func (b *Booking) Attempt() uint64 { return b.rec.held.Load() }
+func (b *Booking) Attempt() uint64 {
+	if !b.made() {
+		return 0
+	}
+	return b.rec.held.Load()
+}
 
 // Placement says where the booking is or, if it has ended, was.
 func (b *Booking) Placement() Placement {
+	if !b.made() {
+		return Placement{}
+	}
 	shard := b.rec.lock()
 	defer shard.Unlock()
 	return b.rec.placementLocked(shard)
@@ -57,6 +80,9 @@ func (b *Booking) Placement() Placement {
 // instance in the current table is copied, never the table. If the booking has
 // ended or the worker has gone, the error is ErrWorkerRemoved or the cause.
 func (b *Booking) Instance() (Worker, error) {
+	if !b.made() {
+		return Worker{}, unmade()
+	}
 	shard := b.rec.lock()
 	live, dead := b.rec.Live(), shard.DeadLocked()
 	shard.Unlock()
@@ -77,6 +103,9 @@ func (b *Booking) Instance() (Worker, error) {
 // Done returns a channel that is closed when the booking ends without its owner:
 // it expired, or its worker was removed. Err then says why.
 func (b *Booking) Done() <-chan struct{} {
+	if !b.made() {
+		return alwaysDone
+	}
 	if c := b.rec.done.Load(); c != nil {
 		return *c
 	}
@@ -90,6 +119,9 @@ func (b *Booking) Done() <-chan struct{} {
 // Err returns why the booking ended without its owner, ErrExpired or
 // ErrWorkerRemoved, and nil as long as it has not.
 func (b *Booking) Err() error {
+	if !b.made() {
+		return unmade()
+	}
 	if b.rec.done.Load() != &b.s.closed {
 		return nil
 	}
@@ -97,18 +129,36 @@ func (b *Booking) Err() error {
 }
 
 // PrefillDone removes the prefill tokens from the rank's load, once.
-func (b *Booking) PrefillDone() error { return b.s.prefillDone(b.rec, b.rec.held.Load()) }
+func (b *Booking) PrefillDone() error {
+	if !b.made() {
+		return unmade()
+	}
+	return b.s.prefillDone(b.rec, b.rec.held.Load())
+}
 
 // Touch renews the booking's ttl, as every lifecycle call does.
-func (b *Booking) Touch() error { return b.s.touch(b.rec, b.rec.held.Load()) }
+func (b *Booking) Touch() error {
+	if !b.made() {
+		return unmade()
+	}
+	return b.s.touch(b.rec, b.rec.held.Load())
+}
 
 // AddOutputBlock adds a block of output to the rank's load.
-func (b *Booking) AddOutputBlock() error { return b.s.addOutputBlock(b.rec, b.rec.held.Load()) }
+func (b *Booking) AddOutputBlock() error {
+	if !b.made() {
+		return unmade()
+	}
+	return b.s.addOutputBlock(b.rec, b.rec.held.Load())
+}
 
 // AddOutputBlockWithDecay adds a block of output and gives it, all output blocks
 // of the request and those trailing blocks of its prompt that only it holds the
 // weight decay, in [0,1] of a block, rounded to 1/65,536.
 func (b *Booking) AddOutputBlockWithDecay(decay float64) error {
+	if !b.made() {
+		return unmade()
+	}
 	return b.s.addDecayedOutputBlock(b.rec, b.rec.held.Load(), decay)
 }
 
@@ -116,6 +166,9 @@ func (b *Booking) AddOutputBlockWithDecay(decay float64) error {
 // rule is applied. The handle goes along to the new attempt. Its own rank is
 // ErrUnchanged, a rank that does not exist ErrNoEndpoints.
 func (b *Booking) Transfer(to RankID) (Placement, error) {
+	if !b.made() {
+		return Placement{}, unmade()
+	}
 	p, err := b.s.transfer(b.rec, b.rec.held.Load(), to)
 	if err == nil {
 		b.rec.held.Store(p.Attempt)
@@ -125,6 +178,9 @@ func (b *Booking) Transfer(to RankID) (Placement, error) {
 
 // Release ends the booking, and its prefill if that was not done.
 func (b *Booking) Release() error {
+	if !b.made() {
+		return unmade()
+	}
 	b.Detach()
 	err := b.s.release(b.rec, b.rec.held.Load())
 	runtime.KeepAlive(b)
@@ -134,7 +190,7 @@ func (b *Booking) Release() error {
 // Detach leaves the booking to whoever knows its id and attempt: it is not
 // reclaimed when this handle becomes garbage.
 func (b *Booking) Detach() {
-	if b.cleanup != nil {
+	if b.made() && b.cleanup != nil {
 		b.cleanup.Stop()
 	}
 }

@@ -14,6 +14,9 @@ import (
 // once when no class can queue. It returns the context's error if that ends
 // first.
 func (s *Scheduler) Recheck(ctx context.Context) error {
+	if err := s.contextGiven(ctx); err != nil {
+		return err
+	}
 	if !s.world.Load().Profile.CanQueue() {
 		return nil
 	}
@@ -34,6 +37,9 @@ func (s *Scheduler) Recheck(ctx context.Context) error {
 // Stats().Live says how many are left. It returns the context's error if that ended
 // first; those who still waited are answered ErrClosed.
 func (s *Scheduler) Shutdown(ctx context.Context) error {
+	if err := s.contextGiven(ctx); err != nil {
+		return err
+	}
 	_ = s.change(func(w *pool.World) ([]*shards.Shard, error) {
 		w.Draining = true
 		return nil, nil
@@ -50,6 +56,9 @@ func (s *Scheduler) Shutdown(ctx context.Context) error {
 // Bookings stay until they are released; their lifecycle calls go on working.
 // Closing twice is harmless.
 func (s *Scheduler) Close() error {
+	if err := s.made(); err != nil {
+		return err
+	}
 	_ = s.change(func(w *pool.World) ([]*shards.Shard, error) {
 		w.Closed = true
 		return nil, nil
@@ -61,6 +70,9 @@ func (s *Scheduler) Close() error {
 // undecided, and every decision and event has been told. It is a door for
 // tests and simulations; with other callers active it may never come true.
 func (s *Scheduler) Settle(ctx context.Context) error {
+	if err := s.contextGiven(ctx); err != nil {
+		return err
+	}
 	return s.await(ctx, func() bool {
 		s.deliver()
 		return s.turn.Idle() && s.arrivals.Empty() && s.leavers.Empty() && s.journal.Quiet() && s.outbox.Quiet()

@@ -58,7 +58,7 @@ func (e *retryError) Unwrap() error { return e.cause }
 // nowhere else to try, that (ErrNoEndpoints, which is what it is counted as) and
 // f's last error can both be matched.
 func (s *Scheduler) Do(ctx context.Context, r *Request, f func(context.Context, *Booking) error) error {
-	if err := present(ctx, r); err != nil {
+	if err := s.present(ctx, r); err != nil {
 		return err
 	}
 	if f == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
@@ -91,7 +92,11 @@ type Error struct {
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("turnstile: ")
-	b.WriteString(e.Code.Error())
+	if e.Code != nil {
+		b.WriteString(e.Code.Error())
+	} else {
+		b.WriteString("error without a code")
+	}
 	if e.Request != "" {
 		fmt.Fprintf(&b, ": request %q", e.Request)
 	}
@@ -123,10 +128,7 @@ func (e *Error) Error() string {
 
 // Unwrap returns the sentinel and the cause.
 func (e *Error) Unwrap() []error {
-	if e.Cause == nil {
-		return []error{e.Code}
-	}
-	return []error{e.Code, e.Cause}
+	return slices.DeleteFunc([]error{e.Code, e.Cause}, func(err error) bool { return err == nil })
 }
 
 // contextError is the one place where context errors become ours.
@@ -147,6 +149,12 @@ func pinNotAllowed(id string, c *shards.Constraints) error {
 		Rule: "the pinned rank's worker must be in the allowed set",
 	}
 }
+
+func noContext(id string) error {
+	return &Error{Code: ErrInvalid, Request: id, Rule: "context: must not be nil"}
+}
+
+func notMade(rule string) error { return &Error{Code: ErrInvalid, Rule: rule} }
 
 func duplicate(id string) error {
 	return &Error{Code: ErrDuplicate, Request: id, Rule: "a request of this id waits or is booked"}

@@ -124,7 +124,7 @@ type RankExplanation struct {
 // The only error is ErrInvalid, for a request that breaks a rule in itself. Any
 // other refusal is an outcome to explain.
 func (s *Scheduler) Explain(r *Request) (*Explanation, error) {
-	if err := present(context.Background(), r); err != nil {
+	if err := s.present(context.Background(), r); err != nil {
 		return nil, err
 	}
 	l := s.looks.Get().(*pool.Look)

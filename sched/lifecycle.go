@@ -195,6 +195,9 @@ func (s *Scheduler) undo(rec *record) {
 
 // byID finds the record of a live booking.
 func (s *Scheduler) byID(id string) (*record, error) {
+	if err := s.made(); err != nil {
+		return nil, err
+	}
 	rec := s.ids.Find(id)
 	if rec == nil || rec.shard.Load() == nil {
 		return nil, &Error{Code: ErrNotFound, Request: id, Rule: "no live booking has this id"}

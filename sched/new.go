@@ -25,7 +25,9 @@ func New(config Config, opts ...Option) (*Scheduler, error) {
 	}
 	o := options{clock: clock.System(), rand: globalRand{}}
 	for _, opt := range opts {
-		opt(&o)
+		if opt != nil {
+			opt(&o)
+		}
 	}
 	if config.RefreshAfter > 0 && o.refresher == nil {
 		return nil, &Error{Code: ErrInvalid, Rule: fmt.Sprintf("config: refresh after %v: needs WithOverlapRefresher", config.RefreshAfter)}

@@ -18,6 +18,7 @@ import (
 // finds nothing to change returns ErrUnchanged, one whose attempt was overtaken
 // by a transfer by id returns ErrStaleAttempt.
 type Booking struct {
+	_   noCopy
 	s   *Scheduler
 	rec *record
 	// cleanup reclaims the booking when this handle is garbage; nil if nothing does.

@@ -20,7 +20,7 @@ func (s *Scheduler) Schedule(ctx context.Context, r *Request) (*Booking, error) 
 }
 
 func (s *Scheduler) schedule(ctx context.Context, r *Request, arrival int64) (*Booking, error) {
-	if err := present(ctx, r); err != nil {
+	if err := s.present(ctx, r); err != nil {
 		return nil, err
 	}
 	j := s.getJob()
@@ -35,7 +35,7 @@ func (s *Scheduler) schedule(ctx context.Context, r *Request, arrival int64) (*B
 // Query waits for the request's turn like Schedule but books nothing: it returns
 // where the request would have been put. Its errors are those of Schedule.
 func (s *Scheduler) Query(ctx context.Context, r *Request) (Placement, error) {
-	if err := present(ctx, r); err != nil {
+	if err := s.present(ctx, r); err != nil {
 		return Placement{}, err
 	}
 	j := s.getJob()
@@ -51,7 +51,7 @@ func (s *Scheduler) Query(ctx context.Context, r *Request) (Placement, error) {
 // ErrPinNotAllowed, ErrNoEndpoints, ErrOverloaded, ErrPinnedOverloaded,
 // ErrSelector.
 func (s *Scheduler) Select(ctx context.Context, r *Request) (Placement, error) {
-	if err := present(ctx, r); err != nil {
+	if err := s.present(ctx, r); err != nil {
 		return Placement{}, err
 	}
 	w := s.current()
@@ -76,17 +76,6 @@ func (s *Scheduler) Select(ctx context.Context, r *Request) (Placement, error) {
 		return Placement{}, FailureError(r.ID, failed)
 	}
 	return placementOf(l.Placed(choice.Candidate)), nil
-}
-
-// present refuses what would panic.
-func present(ctx context.Context, r *Request) error {
-	switch {
-	case r == nil:
-		return &Error{Code: ErrInvalid, Rule: "request: must not be nil"}
-	case ctx == nil:
-		return &Error{Code: ErrInvalid, Request: r.ID, Rule: "context: must not be nil"}
-	}
-	return nil
 }
 
 // run takes a job from arrival to outcome, and gives it back. If there is no error

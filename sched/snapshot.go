@@ -122,10 +122,14 @@ type Waiter struct {
 }
 
 // Snapshot returns what there is to see, with the first so many of those who wait
-// in each class; 0 is none. It changes nothing and takes no turn: a scheduler that
+// in each class; 0, or less, is none. It changes nothing and takes no turn: a scheduler that
 // is held up, by a slow selector for instance, can be looked at. It costs
 // O(ranks × classes + waiting × log heads).
 func (s *Scheduler) Snapshot(heads int) Snapshot {
+	if s.made() != nil {
+		return Snapshot{}
+	}
+	heads = max(0, heads)
 	w := s.current()
 	at := pool.Lazily(s.env.Now)
 	snapshot := Snapshot{

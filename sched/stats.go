@@ -97,6 +97,9 @@ func (s *Scheduler) aside(t *shards.Table) (aside []AsideWorker) {
 // Loads returns the load of every rank, in worker/rank order. Each is of one
 // moment; different ranks may be of slightly different ones.
 func (s *Scheduler) Loads() []RankLoad {
+	if s.made() != nil {
+		return nil
+	}
 	slots := s.world.Load().Table.Slots()
 	loads := make([]RankLoad, len(slots))
 	at := pool.Lazily(s.env.Now)
@@ -126,7 +129,7 @@ type PotentialLoad struct {
 // as projected with the request on it. It changes nothing. Its errors are those
 // of Select, but for those that concern the choice.
 func (s *Scheduler) PotentialLoads(r *Request) ([]PotentialLoad, error) {
-	if err := present(context.Background(), r); err != nil {
+	if err := s.present(context.Background(), r); err != nil {
 		return nil, err
 	}
 	l := s.looks.Get().(*pool.Look)
@@ -160,6 +163,9 @@ func (s *Scheduler) PotentialLoads(r *Request) ([]PotentialLoad, error) {
 
 // Stats returns a summary.
 func (s *Scheduler) Stats() Stats {
+	if s.made() != nil {
+		return Stats{}
+	}
 	w := s.current()
 	stats := Stats{
 		Classes: s.ledger.stats(w.Profile), Waiting: s.waiting.Load(),

@@ -135,6 +135,9 @@ func (s *Scheduler) SetAvailable(ids []uint64) error {
 // Worker returns a copy of one worker as it is now, looked up in the current
 // table. A worker that is not there is ErrWorkerRemoved.
 func (s *Scheduler) Worker(id uint64) (Worker, error) {
+	if err := s.made(); err != nil {
+		return Worker{}, err
+	}
 	w := s.world.Load().Table.Worker(id)
 	if w == nil {
 		return Worker{}, &Error{Code: ErrWorkerRemoved, Worker: id, HasWorker: true, Rule: "no such worker"}
@@ -149,6 +152,9 @@ func (s *Scheduler) newShard(id lifecycle.RankID) *shards.Shard { return shards.
 // SetProfile replaces the policy profile. Those who wait stay: each is classed
 // anew by the name it asked for, arrival order stands, deficits start at 0.
 func (s *Scheduler) SetProfile(p *policy.Profile) error {
+	if err := s.made(); err != nil {
+		return err
+	}
 	if p == nil {
 		return &Error{Code: ErrInvalid, Rule: "profile: must not be nil"}
 	}
@@ -188,6 +194,9 @@ func (s *Scheduler) change(edit func(*pool.World) (gone []*shards.Shard, err err
 // replace replaces the world by what edit makes of it, and tells nobody. After an
 // error it is as it was.
 func (s *Scheduler) replace(edit func(*pool.World) (gone []*shards.Shard, err error)) error {
+	if err := s.made(); err != nil {
+		return err
+	}
 	s.edit.Lock()
 	defer s.edit.Unlock()
 	next := *s.world.Load()

@@ -230,7 +230,7 @@ func lifecycleTable() []Mutation {
 			Name:      "reclaim a detached booking",
 			Breaks:    "a booking left to its id is released as leaked",
 			Invariant: "8",
-			Edits:     edit(bookingFile, "	if b.cleanup != nil {\n		b.cleanup.Stop()\n	}\n", ""),
+			Edits:     edit(bookingFile, "	if b.made() && b.cleanup != nil {\n		b.cleanup.Stop()\n	}\n", ""),
 			Test:      schedTest("TestDetachedBookingIsNotReclaimed"),
 		},
 		{
