@@ -25,7 +25,7 @@ func TestEndBeforeTheGrantIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec := j.record
-	if _, err := s.fast(j); err != nil {
+	if _, err := s.fast(t.Context(), j); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.PrefillDone("r", 0); err != nil { // by somebody who only knows the id

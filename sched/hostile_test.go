@@ -150,3 +150,28 @@ func (c *lateClock) fire() {
 		t.run()
 	}
 }
+
+// A caller whose context ends while it loses races on the fast path stops there.
+func TestContextEndsWhileRacesAreLost(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	var s *sched.Scheduler
+	picks := 0
+	s = newScheduler(t, sched.Config{Selector: pickFunc(func(*selector.Input) (selector.Pick, error) {
+		if picks++; picks == 3 {
+			cancel()
+		}
+		if picks < 100 {
+			if err := s.SetOverloaded(nil); err != nil { // another world: the race is lost
+				t.Error(err)
+			}
+		}
+		return selector.Pick{}, nil
+	})})
+	addWorkers(t, s, 2)
+	_, err := s.Schedule(ctx, &sched.Request{ID: "r", ISL: 10})
+	require.ErrorIs(t, err, sched.ErrCanceled)
+	require.Equal(t, 3, picks)
+	require.EqualValues(t, 3, s.Stats().Retries)
+	requireIdle(t, s)
+}

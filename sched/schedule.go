@@ -91,7 +91,7 @@ func (s *Scheduler) run(
 	}
 	rec := j.record
 	began := s.sampler.Begin()
-	outcome, err := s.fast(j)
+	outcome, err := s.fast(ctx, j)
 	if outcome == mustStand {
 		return s.stand(ctx, j, placement)
 	}
@@ -166,10 +166,13 @@ const lostRaces = 8
 
 // fast decides without the line, if nobody waits and the request need not wait,
 // or if its class never queues.
-func (s *Scheduler) fast(j *job) (outcome, error) {
+func (s *Scheduler) fast(ctx context.Context, j *job) (outcome, error) {
 	l := s.looks.Get().(*pool.Look)
 	defer s.putLook(l)
 	for races := 0; ; races++ {
+		if races > 0 && ctx.Err() != nil {
+			return decided, contextError(j.id, ctx.Err())
+		}
 		w := s.current()
 		if w.Closed {
 			return decided, &Error{Code: ErrClosed, Request: j.id}
