@@ -15,7 +15,7 @@ const oneAtATime = `
 default_policy_family: chat
 uncached_isl_buckets: [{min_tokens: 0, bucket: all}]
 policy_classes:
-  - {name: chat, policy_family: chat, cache_bucket: all, quantum: 8192, prefill_busy_threshold: 0}
+  - {name: chat, policy_family: chat, cache_bucket: all, quantum: 8192, prefill_busy_threshold: 0, choose_from: idle}
 `
 
 // mustParse reads a policy that is part of the program.

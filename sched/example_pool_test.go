@@ -43,6 +43,39 @@ func ExampleScheduler_SetOverloaded() {
 	// 1 false
 }
 
+// A pool is replaced whole in one step: the old workers keep what they have and get
+// nothing new, and whoever waits goes to the new ones. In two steps, and in whatever
+// order, there is a moment in which nobody is eligible, and all who wait fail.
+func ExampleScheduler_SetWorkers_replaced() {
+	s, _ := sched.New(sched.Config{BlockSize: 16, Policy: mustParse(oneAtATime)})
+	old := []sched.Worker{{ID: 1, Ranks: 1}}
+	_ = s.SetWorkers(old)
+	running := booked(s, &sched.Request{ID: "running", ISL: 100})
+	waiting := make(chan string)
+	go func() {
+		b, err := s.Schedule(context.Background(), &sched.Request{ID: "waiting", ISL: 100})
+		if err != nil {
+			waiting <- err.Error()
+			return
+		}
+		waiting <- fmt.Sprint(b.Placement().Rank)
+	}()
+	untilWaiting(s, 1)
+
+	fresh := []sched.Worker{{ID: 2, Ranks: 1}}
+	ids := []uint64{1} // of the old
+	// Sets of before name workers of before: they are replaced as well.
+	err := s.SetWorkers(append(fresh, old...),
+		sched.AlsoAvailable(nil), sched.AlsoOverloaded(nil), sched.AlsoDraining(ids))
+	fmt.Println("waiting:", <-waiting, err)
+
+	fmt.Println("running:", running.Release())
+	_ = s.SetWorkers(fresh) // once the old have nothing left
+	// Output:
+	// waiting: 2/0 <nil>
+	// running: <nil>
+}
+
 // Discovery gives the whole pool at once. Ranks that stay keep their load.
 func ExampleScheduler_SetWorkers() {
 	s, _ := sched.New(sched.Config{BlockSize: 16})

@@ -119,8 +119,9 @@ type PotentialLoad struct {
 	// PotentialPrefillTokens are the active ones and those the request would
 	// bring.
 	PotentialPrefillTokens int64
-	// PotentialDecodeBlocks are the active blocks and those the request would
-	// add.
+	// PotentialDecodeBlocks are the active blocks and those the request would add:
+	// its block hashes but for those that begin it and are live there. A prompt
+	// without hashes adds none, however long it is: these are the active blocks then.
 	PotentialDecodeBlocks int64
 	CachedTokens          int64
 }
