@@ -56,7 +56,7 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, error) {
 	gated := rules.CanQueue()
 	choice, failed := a.look.Choose(s.rand)
 	if failed != nil {
-		return decided, FailureError(a.job.id, failed)
+		return decided, failureError(a.job.id, failed)
 	}
 	if a.onlyReads() {
 		p := placementOf(a.look.Placed(choice.Candidate))
@@ -109,7 +109,7 @@ func (s *Scheduler) attemptLocked(a *attempt) (outcome, error) {
 	foreign := !l.BuiltinSelector()
 	choice, failed := l.Choose(s.rand)
 	if failed != nil {
-		return decided, FailureError(a.job.id, failed)
+		return decided, failureError(a.job.id, failed)
 	}
 	a.expected = s.estimate(a, choice)
 	chosen := l.Candidate(choice.Candidate).Rank
@@ -125,7 +125,7 @@ func (s *Scheduler) attemptLocked(a *attempt) (outcome, error) {
 	l.Retake()
 	if !foreign {
 		if choice, failed = l.Choose(s.rand); failed != nil {
-			return decided, FailureError(a.job.id, failed)
+			return decided, failureError(a.job.id, failed)
 		}
 	} else if choice.Candidate = l.Find(chosen); choice.Candidate < 0 {
 		return lostRace, nil

@@ -3,19 +3,21 @@ package sched
 import (
 	"fmt"
 	"math"
-	"time"
 
+	"github.com/seed-3c5df8a4/turnstile/internal/parts"
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 )
 
-// Derive checks the request and fills in what choosing a rank for it needs to
-// know. It is for engines that are built from the same parts; Schedule does it
-// itself. What it fills in shares the request's slices.
-func (r *Request) Derive(params selector.Params, d *pool.Request) error { return r.derive(&params, d) }
+// Other engines of this project check and word what they are given as this one does.
+func init() {
+	parts.Offer(parts.Face[Request, Config]{Derive: (*Request).derive, Resolve: (*Config).resolve, FailureError: failureError})
+}
 
+// derive checks the request and fills in what choosing a rank for it needs to know.
+// What it fills in shares the request's slices.
 func (r *Request) derive(params *selector.Params, d *pool.Request) error {
 	fault := func(format string, args ...any) error {
 		return &Error{Code: ErrInvalid, Request: r.ID, Rule: fmt.Sprintf(format, args...)}
@@ -101,18 +103,8 @@ func blocks(f float64) bool { return f >= 0 && f <= math.MaxFloat64 }
 
 func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
 
-// JumpNanoseconds returns the priority jump in whole nanoseconds, at least 0; a
-// jump of more than 146 years counts as that.
-func (r *Request) JumpNanoseconds() int64 {
-	const most = math.MaxInt64 / 2
-	ns := math.Round(r.Jump * float64(time.Second))
-	return int64(min(max(ns, 0), most))
-}
-
-// Resolve checks the config as New does and returns what follows from it: the
-// profile that applies and the parameters of the cost, before a request's
-// overrides. It is for engines that are built from the same parts.
-func (c Config) Resolve() (*policy.Profile, selector.Params, error) {
+// resolve checks the config as New does and returns what follows from it.
+func (c *Config) resolve() (*policy.Profile, selector.Params, error) {
 	profile, err := c.validate()
 	return profile, c.params(), err
 }

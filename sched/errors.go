@@ -197,9 +197,9 @@ func unknownWorker(id uint64) error {
 	return &Error{Code: ErrNotFound, Worker: id, HasWorker: true, Rule: "no such worker"}
 }
 
-// FailureError turns the reason for which no rank was chosen for a request into
-// an *Error. It is for engines that are built from the same parts.
-func FailureError(request string, f *pool.Failure) error {
+// failureError turns the reason for which no rank was chosen for a request into
+// an *Error.
+func failureError(request string, f *pool.Failure) error {
 	e := &Error{Request: request, Rule: f.Rule, Cause: f.Cause}
 	if f.HasRank {
 		e.Worker, e.Rank, e.HasWorker, e.HasRank = f.Rank.Worker, f.Rank.Rank, true, true

@@ -192,7 +192,7 @@ func (s *Scheduler) outcomeOf(r *Request, l *pool.Look, failed *pool.Failure, us
 		return OutcomeQueued, nil
 	}
 	if failed != nil {
-		return OutcomeRefused, FailureError(r.ID, failed)
+		return OutcomeRefused, failureError(r.ID, failed)
 	}
 	return OutcomeAdmitted, nil
 }
@@ -228,7 +228,7 @@ func (s *Scheduler) explainLine(r *Request, l *pool.Look, cached, now int64) Lin
 		line.Unknown = r.Class
 	}
 	own := queue.Entry[*job]{
-		Seq: math.MaxUint64, Arrival: now, Due: queue.NoDue, Priority: r.Priority, Jump: r.JumpNanoseconds(),
+		Seq: math.MaxUint64, Arrival: now, Due: queue.NoDue, Priority: r.Priority, Jump: queue.Jump(r.Jump),
 		Cost: line.Cost, Lane: c.Key(),
 	}
 	if !r.Due.IsZero() {

@@ -121,7 +121,7 @@ func (l *line) Refuse(class int, j *job, why queue.Refusal, usage queue.Usage, l
 	case queue.RefusedOverloaded:
 		l.looks.TakeAll(l.world, &j.request, class, pool.At(l.now))
 		if _, failed := l.looks.Choose(l.s.rand); failed != nil {
-			l.refuse(j, FailureError(j.id, failed))
+			l.refuse(j, failureError(j.id, failed))
 		}
 	case queue.RefusedToQueue:
 		l.refuse(j, wouldQueue(j.id, name, usage, l.gates.WhyWait())) // as the gate was found just before

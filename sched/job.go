@@ -90,7 +90,7 @@ func (s *Scheduler) prepare(j *job, r *Request, query bool, arrival int64) error
 		return err
 	}
 	j.id, j.class, j.query, j.doNotQueue = r.ID, r.Class, query, r.DoNotQueue
-	j.priority, j.jump, j.arrival = r.Priority, r.JumpNanoseconds(), arrival
+	j.priority, j.jump, j.arrival = r.Priority, queue.Jump(r.Jump), arrival
 	j.due = queue.NoDue
 	if !r.Due.IsZero() {
 		j.due = s.since(r.Due)

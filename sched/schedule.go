@@ -73,7 +73,7 @@ func (s *Scheduler) Select(ctx context.Context, r *Request) (Placement, error) {
 	l.Take(w, request, -1, pool.Lazily(s.env.Now))
 	choice, failed := l.Choose(s.rand)
 	if failed != nil {
-		return Placement{}, FailureError(r.ID, failed)
+		return Placement{}, failureError(r.ID, failed)
 	}
 	return placementOf(l.Placed(choice.Candidate)), nil
 }

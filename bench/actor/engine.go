@@ -82,7 +82,7 @@ type command interface {
 // New starts an engine without workers. The error reports every fault of the
 // config; it matches sched.ErrInvalid. The engine must be closed.
 func New(config Config) (*Engine, error) {
-	profile, params, err := config.Resolve()
+	profile, params, err := face.Resolve(&config.Config)
 	if err = errors.Join(err, config.check()); err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func (c *core) Prepare(class int, j *job) queue.Verdict {
 	}
 	choice, failed := l.Choose(c.e.rand)
 	if failed != nil {
-		c.races, j.err = 0, sched.FailureError(j.id, failed)
+		c.races, j.err = 0, face.FailureError(j.id, failed)
 		return queue.Settled
 	}
 	ratio := w.Profile.Class(class).BusyWorkerRatio
@@ -66,7 +66,7 @@ func (c *core) Prepare(class int, j *job) queue.Verdict {
 	}
 	c.races = 0
 	if failed != nil {
-		j.err = sched.FailureError(j.id, failed)
+		j.err = face.FailureError(j.id, failed)
 	}
 	return queue.Settled
 }
@@ -163,7 +163,7 @@ func (c *core) Refuse(class int, j *job, why queue.Refusal, usage queue.Usage, l
 	case queue.RefusedOverloaded:
 		c.look.Take(w, &j.request, class, pool.At(c.Now()))
 		_, failed := c.look.Choose(c.e.rand)
-		c.refuse(j, sched.FailureError(j.id, failed))
+		c.refuse(j, face.FailureError(j.id, failed))
 		return
 	case queue.RefusedToQueue:
 		refusal.Code, refusal.Pending, refusal.Tokens, refusal.Cached = sched.ErrWouldQueue, usage.Requests, usage.Raw, usage.Cached

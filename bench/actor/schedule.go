@@ -65,7 +65,7 @@ func (e *Engine) selectNow(w *pool.World, l *pool.Look, id string, r *pool.Reque
 	l.Take(w, r, -1, pool.Lazily(e.env.Now))
 	choice, failed := l.Choose(e.rand)
 	if failed != nil {
-		return sched.Placement{}, sched.FailureError(id, failed)
+		return sched.Placement{}, face.FailureError(id, failed)
 	}
 	return placementOf(l.Placed(choice.Candidate)), nil
 }
@@ -78,7 +78,7 @@ func (e *Engine) door(ctx context.Context, k kind, r *sched.Request, derived *po
 	if r.ID == "" && k != toSelect {
 		return &sched.Error{Code: sched.ErrInvalid, Rule: "request id: must not be empty"}
 	}
-	if err := r.Derive(e.params, derived); err != nil {
+	if err := face.Derive(r, &e.params, derived); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -99,7 +99,7 @@ func (e *Engine) ask(ctx context.Context, j *job, r *sched.Request) (sched.Place
 		return sched.Placement{}, err
 	}
 	j.id, j.class, j.doNotQueue = r.ID, r.Class, r.DoNotQueue
-	j.priority, j.jump, j.due = r.Priority, r.JumpNanoseconds(), queue.NoDue
+	j.priority, j.jump, j.due = r.Priority, queue.Jump(r.Jump), queue.NoDue
 	if !r.Due.IsZero() {
 		j.due = int64(r.Due.Sub(e.origin))
 	}

@@ -21,6 +21,8 @@ var dependencies = []string{"github.com/puzpuzpuz/xsync/v3", "go.uber.org/atomic
 // floorOf returns the floor of a package of the root module, by its directory.
 func floorOf(dir string) int {
 	switch {
+	case dir == "internal/parts":
+		return 2
 	case dir == "lifecycle", dir == "capacity", dir == "sched/clock", strings.HasPrefix(dir, "internal/"):
 		return 0
 	case dir == "sched/internal/journal", dir == "sched/internal/ids", dir == "sched/internal/text", dir == "sched/internal/overlaps":

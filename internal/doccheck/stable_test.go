@@ -20,10 +20,6 @@ import (
 // stable are the packages that docs/stability.md promises to keep.
 var stable = []string{"sched", "sched/policy", "sched/selector", "sched/clock", "sched/status", "sched/reload"}
 
-// forEngines are exported for engines built from the same parts, as their
-// comments say, and not part of the promise.
-var forEngines = map[string]bool{"Derive": true, "FailureError": true}
-
 // TestStablePackagesNameNoOthers: the exported names of the stable packages have
 // no type in them that only an unstable package names.
 func TestStablePackagesNameNoOthers(t *testing.T) {
@@ -59,7 +55,7 @@ func TestStablePackagesNameNoOthers(t *testing.T) {
 func exported(decl ast.Decl, f func(name string, part ast.Node)) {
 	switch d := decl.(type) {
 	case *ast.FuncDecl:
-		if d.Name.IsExported() && !forEngines[d.Name.Name] && (d.Recv == nil || exportedReceiver(d.Recv)) {
+		if d.Name.IsExported() && (d.Recv == nil || exportedReceiver(d.Recv)) {
 			f(d.Name.Name, d.Type)
 		}
 	case *ast.GenDecl:
