@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 )
 
 // Check returns what is wrong with the pages, one line each.
@@ -22,6 +20,22 @@ func (s *Source) Check() ([]string, error) {
 		all = append(all, s.CheckPage(file, string(text))...)
 	}
 	return all, nil
+}
+
+// Blocks calls f with every piece of fenced code of a language in the pages.
+func (s *Source) Blocks(language string, f func(file string, b Block)) error {
+	for _, file := range s.pages {
+		text, err := fs.ReadFile(s.tree, file)
+		if err != nil {
+			return err
+		}
+		for _, b := range ReadPage(string(text)).Blocks {
+			if b.Language == language {
+				f(file, b)
+			}
+		}
+	}
+	return nil
 }
 
 // CheckPage returns what is wrong with one page.
@@ -56,19 +70,9 @@ func (c *checker) fault(line int, format string, args ...any) {
 }
 
 func (c *checker) block(b Block) {
-	text := strings.Join(b.Lines, "\n")
 	switch b.Language {
 	case "go":
 		c.quoted(b)
-	case "yaml":
-		if strings.Contains(text, "policy_classes:") {
-			file, err := policy.Parse([]byte(text))
-			if err != nil {
-				c.fault(b.Line, "policy: %v", err)
-			} else if len(file.Warnings) > 0 {
-				c.fault(b.Line, "policy: %s", strings.Join(file.Warnings, "; "))
-			}
-		}
 	case "sh":
 		for i, line := range b.Lines {
 			line, _, _ = strings.Cut(line, " #")

@@ -55,19 +55,12 @@ func TestCheckPage(t *testing.T) {
 	code := func(language string, lines ...string) string {
 		return "```" + language + "\n" + strings.Join(lines, "\n") + "\n```\n"
 	}
-	policy := []string{
-		"default_policy_family: f", "uncached_isl_buckets: [{min_tokens: 0, bucket: b}]", "policy_classes:",
-		"  - {name: c, policy_family: f, cache_bucket: b, quantum: 1}",
-	}
 	for _, test := range []struct {
 		name, page, fault string
 	}{
 		{"quoted code", code("go", "g := &Gate{}", "g.Open()"), ""},
 		{"other code", code("go", "g := &Gate{}", "g.Shut()"), "x/P.md:2: this Go code stands in no Go file"},
 		{"half a line", code("go", "g.Open"), "stands in no Go file"},
-		{"policy", code("yaml", policy...), ""},
-		{"bad policy", code("yaml", append(policy, "turbo: 1")...), "turbo"},
-		{"policy with a warning", code("yaml", append(policy, "worker_selection: {}")...), "worker_selection"},
 		{"other yaml", code("yaml", "turbo: 1"), ""},
 		{"link", "[a](../docs/OTHER.md) [b](../docs) ![c](../docs/p.svg) [d](https://x.y/z#q)", ""},
 		{"dead link", "\n[a](gone.md)", "x/P.md:2: link gone.md: there is no x/gone.md"},

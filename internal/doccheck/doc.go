@@ -3,7 +3,6 @@
 //
 //   - Go code is quoted: it stands, line for line, in a Go file, which the tests
 //     compile and, if it is an Example, run.
-//   - Policies in YAML are read without an error or a warning.
 //   - Relative links lead to files that exist, and their anchors to headings.
 //   - Commands (go run, go test) name packages that exist and flags that they
 //     define.
@@ -11,5 +10,8 @@
 //   - Names in code spans exist: files, exported identifiers, keys of files and
 //     names of metrics.
 //
-// It has no use but in its own tests.
+// What a page says in a language of a package is held to that package by its tests,
+// as policies in YAML are by those of sched/policy: they get at it with Blocks.
+//
+// It has no use but in tests, and imports nothing of the project.
 package doccheck
