@@ -183,7 +183,7 @@ func (s *Scheduler) undisturbed(a *attempt) bool {
 	case s.world.Load() != a.world:
 		return false
 	case a.turn:
-		next := s.line.nextRetest()
+		next := s.line.nextFree()
 		return next == queue.NoDue || s.now() < next
 	case s.waiting.Load() == 0:
 		return true

@@ -22,7 +22,7 @@ func (s *Scheduler) Recheck(ctx context.Context) error {
 	}
 	done := make(chan struct{})
 	s.rechecks.add(done)
-	s.enterTurn()
+	s.enterTurn(arrivalAllowance)
 	select {
 	case <-done:
 		return nil

@@ -50,6 +50,8 @@ var (
 	// ErrSelector: a selector of one's own returned an error, no rank or a cost that
 	// is not finite, or panicked.
 	ErrSelector = errors.New("selector-failed")
+	// ErrInternal: what decides about the request panicked or ended its goroutine.
+	ErrInternal = errors.New("internal")
 
 	// ErrUnchanged: a lifecycle call had nothing to change, because the booking
 	// has ended or the step was made before. Harmless: every lifecycle call is
@@ -220,12 +222,12 @@ func failureError(request string, f *pool.Failure) error {
 }
 
 // rejectionCodes is the number of codes that a rejection can have.
-const rejectionCodes = 13
+const rejectionCodes = 14
 
 // codes returns the sentinels of rejections, by their index as a code of measure.Class.
 func codes() [rejectionCodes]error {
 	return [...]error{
 		ErrInvalid, ErrNoEndpoints, ErrOverloaded, ErrPinnedOverloaded, ErrPinNotAllowed, ErrQueueFull,
-		ErrWouldQueue, ErrDuplicate, ErrDeadline, ErrCanceled, ErrClosed, ErrSelector, ErrWorkerRemoved,
+		ErrWouldQueue, ErrDuplicate, ErrDeadline, ErrCanceled, ErrClosed, ErrSelector, ErrInternal, ErrWorkerRemoved,
 	}
 }

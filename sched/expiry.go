@@ -23,6 +23,9 @@ type expiry struct {
 	live   atomic.Int64  // bookings with a ttl
 	serial atomic.Uint64 // numbers them in booking order
 
+	fired atomic.Bool // the timer has; set by it, cleared under mu
+	walk  sweep       // the holder of the turn's
+
 	// mu is a leaf but for the clock's own lock.
 	mu struct {
 		sync.Mutex
@@ -46,8 +49,7 @@ func (e *expiry) arm(s *Scheduler, at int64) {
 		return
 	}
 	e.disarmLocked()
-	e.mu.at = at
-	e.mu.timer = s.clock.AfterFunc(max(0, time.Duration(at-s.now())), s.enterTurn)
+	e.setLocked(s, at, max(0, time.Duration(at-s.now())))
 }
 
 func (e *expiry) disarmLocked() {
@@ -55,6 +57,7 @@ func (e *expiry) disarmLocked() {
 		e.mu.timer.Stop()
 	}
 	e.mu.timer, e.mu.at = nil, 0
+	e.fired.Store(false)
 }
 
 // ended notes that a booking is gone.
@@ -69,59 +72,152 @@ func (e *expiry) ended(s *Scheduler) {
 	}
 }
 
-// sweep expires what is due, in booking order, and sets the timer anew. It is
-// called by the holder of the turn.
-func (e *expiry) sweep(s *Scheduler, w *pool.World, now int64) {
+// sweep is a walk along the ranks in pieces, and then along the bookings found.
+type sweep struct {
+	world *pool.World // in which it is made, nil if there is none
+	now   int64
+	next  int // rank
+	// due are the bookings found and not yet dealt with, once every rank was looked
+	// at in booking order; more: a rank had more of them than were noted.
+	due  []claim
+	more bool
+	// again is the earliest instant at which another sweep is needed.
+	again int64
+}
+
+type claim struct {
+	id              string
+	attempt, serial uint64
+}
+
+const (
+	// claimsOfRank is how many due bookings of a rank are noted under its lock.
+	claimsOfRank = 128
+	// costExpiry is to end a booking.
+	costExpiry = 100
+	// costLock is to take a rank's lock and look.
+	costLock = 5
+)
+
+// sweep expires what is due, in booking order, as far as the budget goes, and sets
+// the timer anew when all is done. Of many that are due at once on one rank the
+// first are ended in order, then the next. It is called by the holder of the turn.
+func (e *expiry) sweep(l *line) (done bool) {
+	s, w := l.s, &e.walk
 	ttl := int64(s.config.BookingTTL)
-	if ttl == 0 || !e.take(now) {
-		return
+	if ttl == 0 {
+		return true
 	}
-	type claim struct {
-		id              string
-		attempt, serial uint64
+	if w.world == nil {
+		if !e.take(s, l.now) {
+			return true
+		}
+		*w = sweep{world: l.world, now: l.now, again: math.MaxInt64, due: w.due[:0]}
 	}
-	var due []claim
-	next := int64(math.MaxInt64)
-	for i := range w.Table.Slots() {
-		shard := w.Table.Slots()[i].Shard
+	for {
+		if !e.find(l, ttl) || !e.end(l, ttl) {
+			return false
+		}
+		if !w.more {
+			break
+		}
+		w.next, w.more = 0, false
+	}
+	if w.again != math.MaxInt64 {
+		e.arm(s, w.again)
+	}
+	w.world, w.due = nil, trimmed(w.due)
+	return true
+}
+
+// find notes the bookings that are due, rank by rank.
+func (e *expiry) find(l *line, ttl int64) (done bool) {
+	w := &e.walk
+	if w.world != l.world && w.next >= 0 {
+		w.world, w.next = l.world, 0 // the ranks are others
+		w.due = w.due[:0]
+	}
+	if w.next < 0 {
+		return true
+	}
+	slots := w.world.Table.Slots()
+	for w.next < len(slots) {
+		shard := slots[w.next].Shard
+		w.next++
+		found := 0
 		shard.Lock()
 		for b := range shard.BookingsLocked() {
-			if b.Touched+ttl > now {
-				next = min(next, b.Touched+ttl)
+			if b.Touched+ttl > w.now {
+				w.again = min(w.again, b.Touched+ttl)
 				break
 			}
-			due = append(due, claim{b.ID, b.Attempt, b.Serial})
+			if found == claimsOfRank {
+				w.more = true
+				break
+			}
+			found++
+			w.due = append(w.due, claim{b.ID, b.Attempt, b.Serial})
 		}
 		shard.Unlock()
+		if !l.budget.Spend(costLock + found) {
+			return false
+		}
 	}
-	slices.SortFunc(due, func(a, b claim) int { return cmp.Compare(a.serial, b.serial) })
-	for _, c := range due {
+	slices.SortFunc(w.due, func(a, b claim) int { return cmp.Compare(a.serial, b.serial) })
+	w.next = -1
+	return true
+}
+
+// end ends the bookings that were found.
+func (e *expiry) end(l *line, ttl int64) (done bool) {
+	s, w := l.s, &e.walk
+	for i, c := range w.due {
 		rec := s.ids.Find(c.id)
 		if rec == nil || rec.shard.Load() == nil {
 			continue
 		}
-		if expired, until := s.expire(rec, c.attempt, now-ttl); expired {
+		if expired, until := s.expire(rec, c.attempt, w.now-ttl); expired {
 			s.counters.expired.Inc()
 			s.journal.Add(Decision{Kind: DecisionExpired, Request: c.id, Placement: Placement{Attempt: c.attempt}})
 		} else {
-			next = min(next, until)
+			w.again = min(w.again, until)
+		}
+		if !l.budget.Spend(costExpiry) {
+			w.due = append(w.due[:0], w.due[i+1:]...)
+			return len(w.due) == 0
 		}
 	}
-	if next != math.MaxInt64 {
-		e.arm(s, next)
-	}
+	clear(w.due)
+	w.due = w.due[:0]
+	return true
 }
 
 // take takes the timer down if it is due. Bookings made from here on set their
-// own, so none is missed while the ranks are looked at.
-func (e *expiry) take(now int64) (due bool) {
+// own, so none is missed while the ranks are looked at. One that has fired before
+// the clock shows its time is set anew.
+func (e *expiry) take(s *Scheduler, now int64) (due bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.mu.timer == nil || e.mu.at > now {
+	if e.mu.timer == nil {
+		return false
+	}
+	if e.mu.at > now {
+		if e.fired.Swap(false) {
+			e.setLocked(s, e.mu.at, max(shortestWait, time.Duration(e.mu.at-now)))
+		}
 		return false
 	}
 	e.disarmLocked()
 	return true
+}
+
+// setLocked sets the timer for an instant, after a wait.
+func (e *expiry) setLocked(s *Scheduler, at int64, wait time.Duration) {
+	e.mu.at = at
+	e.mu.timer = s.clock.AfterFunc(wait, func() {
+		e.fired.Store(true)
+		s.enterTurn(timerAllowance)
+	})
 }
 
 // expire ends a booking if it still has not been touched since; else it says

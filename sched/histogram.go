@@ -25,7 +25,7 @@ func (h *Histogram) Count() (n int64) {
 var (
 	waitBuckets      = measure.Buckets{First: 1_000_000, Scale: nanosecond, N: 18} // 1 ms to 131 s
 	selectionBuckets = measure.Buckets{First: 250, Scale: nanosecond, N: 17}       // 250 ns to 16 ms
-	epochBuckets     = measure.Buckets{First: 1, Scale: 1, N: 10}                  // 1 to epochSteps
+	epochBuckets     = measure.Buckets{First: 1, Scale: 1, N: 11}                  // 1 to 1,024 steps
 )
 
 const nanosecond = 1e-9 // in seconds

@@ -56,9 +56,10 @@ const (
 	hookDecision
 	hookObserver
 	hookLogger
+	hookTurn
 	hooks // how many there are
 )
 
 func (h hook) String() string {
-	return [...]string{"prefill estimator", "overlap refresher", "decision hook", "observer", "log handler"}[h]
+	return [...]string{"prefill estimator", "overlap refresher", "decision hook", "observer", "log handler", "turn"}[h]
 }

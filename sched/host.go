@@ -22,10 +22,22 @@ func (l *line) Workers() int64 { return int64(len(l.world.Table.Workers())) }
 // is certain.
 func (l *line) Gate(class int, j *job, exact bool) queue.Gate {
 	gate := l.gates.Gate(l.world, &j.request, class, pool.At(l.now), exact)
+	for _, retest := range l.gates.Retests() {
+		l.queue.Queue().Watch(retest.Rank, retest.At)
+	}
 	if exact && l.s.world.Load() != l.world {
 		gate.MustWait = false
 	}
 	return gate
+}
+
+// Use implements queue.Host. A class with a ratio of busy ranks cannot tell by one.
+func (l *line) Use(class int, j *job, rank queue.RankID) queue.Use {
+	use, idleAt := l.world.Use(&j.request, class, rank, l.now)
+	if idleAt != queue.NoDue {
+		l.queue.Queue().Watch(rank, idleAt)
+	}
+	return use
 }
 
 // Usage implements queue.Host.
@@ -34,12 +46,14 @@ func (l *line) Usage(class int) queue.Usage { return l.s.ledger.usage(class) }
 // DoNotQueue implements queue.Host.
 func (l *line) DoNotQueue(j *job) bool { return j.doNotQueue }
 
-// Prepare implements queue.Host: it books, but tells nobody.
-func (l *line) Prepare(class int, j *job) queue.Verdict {
+// Book implements queue.Host: it books, but tells nobody.
+func (l *line) Book(class int, j *job) queue.Verdict {
 	s := l.s
 	if j.state.Load() != jobWaiting {
 		return queue.Settled
 	}
+	l.current = j
+	defer func() { l.current = nil }()
 	began := s.sampler.Begin()
 	rules := l.world.Profile.Class(class)
 	j.served = rules.Name
@@ -65,12 +79,13 @@ func (l *line) Prepare(class int, j *job) queue.Verdict {
 	return queue.Settled
 }
 
-// Settle implements queue.Host: it tells the owner what Prepare found. If the
+// Grant implements queue.Host: it tells the owner what Book found. If the
 // owner has gone, the booking is undone, and nobody else's.
-func (l *line) Settle(j *job) {
+func (l *line) Grant(j *job) {
 	s := l.s
+	l.steps++
 	if j.err != nil {
-		l.refuse(j, j.err)
+		l.reject(j, j.err)
 		return
 	}
 	rec, query, placement := j.record, j.query, j.placement
@@ -99,8 +114,8 @@ func (l *line) Settle(j *job) {
 	}
 }
 
-// refuse settles a job with an error.
-func (l *line) refuse(j *job, err error) {
+// reject settles a job with an error.
+func (l *line) reject(j *job, err error) {
 	s := l.s
 	j.err, j.decided = err, l.now
 	class := j.served // after the job is settled, it is its owner's
@@ -113,25 +128,25 @@ func (l *line) refuse(j *job, err error) {
 	}
 }
 
-// Refuse implements queue.Host.
-func (l *line) Refuse(class int, j *job, why queue.Refusal, usage queue.Usage, limit string, bound int64) {
+// Reject implements queue.Host.
+func (l *line) Reject(class int, j *job, why queue.Rejection) {
 	name := l.world.Profile.Class(class).Name
 	j.served = name
-	switch why {
-	case queue.RefusedOverloaded:
+	switch why.Why {
+	case queue.Overloaded:
 		l.looks.TakeAll(l.world, &j.request, class, pool.At(l.now))
 		if _, failed := l.looks.Choose(l.s.rand); failed != nil {
-			l.refuse(j, failureError(j.id, failed))
+			l.reject(j, failureError(j.id, failed))
 		}
-	case queue.RefusedToQueue:
-		l.refuse(j, wouldQueue(j.id, name, usage, l.gates.WhyWait())) // as the gate was found just before
+	case queue.WouldQueue:
+		l.reject(j, wouldQueue(j.id, name, why.Usage, l.gates.WhyWait())) // as the gate was found just before
 	default:
-		l.refuse(j, queueFull(j.id, name, limit, usage.Of(limit), bound))
+		l.reject(j, queueFull(j.id, name, why.Limit, why.Usage.Of(why.Limit), why.Bound))
 	}
 }
 
-// Stays implements queue.Host.
-func (l *line) Stays(class int, j *job) {
+// Queued implements queue.Host.
+func (l *line) Queued(class int, j *job) {
 	// If its owner leaves meanwhile, that is told after this, or this is not told.
 	told := l.s.journal.Reserve(Decision{Kind: DecisionQueued, Request: j.id, Query: j.query})
 	j.served, j.queuedAt, j.queued = l.world.Profile.Class(class).Name, l.now, true

@@ -36,25 +36,20 @@ func RemoveAtOnce(s *Scheduler, id uint64) {
 }
 
 // WithTurn calls f as the holder of the turn, who found work in his epochs.
-func WithTurn(s *Scheduler, f func()) { s.turn.Enter(&heldTurn{s: s, f: f}) }
+func WithTurn(s *Scheduler, f func()) { s.turn.Enter(&heldTurn{line: &s.line, f: f}, arrivalAllowance) }
 
 // heldTurn is one epoch of the scheduler's, with something done before it.
 type heldTurn struct {
-	s *Scheduler
+	*line
 	f func()
 }
 
-func (h *heldTurn) Run() bool {
-	if h.f != nil {
-		h.f()
+func (h *heldTurn) Run(allowance int) (left int, more bool) {
+	if f := h.f; f != nil {
 		h.f = nil
+		f()
 	}
-	return h.s.line.Run()
+	return h.line.Run(allowance)
 }
 
-func (h *heldTurn) Heir() chan<- struct{} { return h.s.line.Heir() }
-
 var _ sequencer.Epochs = (*heldTurn)(nil)
-
-// HasHeir reports whether the turn could be passed on. REQUIRES: the turn.
-func HasHeir(s *Scheduler) bool { return s.line.Heir() != nil }

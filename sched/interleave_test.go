@@ -403,26 +403,6 @@ func TestLeaverIsUnlinkedAtOnce(t *testing.T) {
 	})
 }
 
-// The turn is not passed on to somebody who has left.
-func TestLeaverIsNoHeir(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s, _ := stepped(t, queueing, 1)
-		hold := schedule(t, s, sched.Request{ID: "hold", ISL: 10})
-		ctx, cancel := context.WithCancel(t.Context())
-		leaves := call(ctx, s, sched.Request{ID: "r", ISL: 10})
-		synctest.Wait()
-		sched.WithTurn(s, func() {
-			require.True(t, sched.HasHeir(s))
-			cancel()
-			<-leaves.done
-			require.False(t, sched.HasHeir(s))
-		})
-		require.NoError(t, hold.Release())
-		requireIdle(t, s)
-	})
-}
-
 // Load that moves from one rank to the other between two looks makes both look
 // busy though never both were: that is no reason to refuse.
 func TestRefusalAtTheDoorWasTrueAtOneInstant(t *testing.T) {

@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/queue"
 	"github.com/seed-3c5df8a4/turnstile/sched/sequencer"
+	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
 // The states of a job. It leaves waiting once, by a compare-and-swap: whoever
@@ -37,15 +37,16 @@ type job struct {
 	record     *record
 	entry      queue.Entry[*job]
 
+	// best is the most cached tokens of any rank in a table, for the arrival.
+	best   int64
+	bestIn *shards.Table
+
 	// The tickets are linked while the job is on the stack of arrivals or of
 	// leavers.
 	arrivalTicket, leaverTicket sequencer.Ticket[*job]
 	state                       atomic.Uint32
 	// stood: it was published in line; the owner's.
 	stood bool
-	// parked: the owner is at, or about to come to, the select at which a token
-	// wakes it; written by the owner, read by the holder of the turn.
-	parked atomic.Bool
 	// wake has room for one token, which means "look".
 	wake chan struct{}
 
@@ -62,10 +63,10 @@ type job struct {
 	queuedAt, queuedFor int64
 	queued              bool
 
-	// counted is the class whose counters include the job, and place its place on
-	// that class's roll; guarded by ledger.mu.
-	counted *classCount
-	place   rollPlace
+	// counts are where the job is counted while it waits: for the profile that
+	// stands and, while those who wait are moved to another, for that one; guarded by
+	// ledger.mu.
+	counts [2]count
 	// arrived and left are the holder's: the job came off either stack.
 	arrived, left bool
 
@@ -80,8 +81,14 @@ const unknownArrival = -1 << 63
 
 func newJob() *job {
 	j := &job{wake: make(chan struct{}, 1)}
-	j.arrivalTicket.Value, j.leaverTicket.Value, j.place.job = j, j, j
+	j.own()
 	return j
+}
+
+// own ties the job's parts to it.
+func (j *job) own() {
+	j.arrivalTicket.Value, j.leaverTicket.Value = j, j
+	j.counts[0].place.job, j.counts[1].place.job = j, j
 }
 
 // prepare takes over what the request says.
@@ -99,8 +106,8 @@ func (s *Scheduler) prepare(j *job, r *Request, query bool, arrival int64) error
 }
 
 // keep copies what the request lent, because the holder of the turn may look at
-// it after the caller has left.
-func (j *job) keep() {
+// it after the caller has left, and finds out what need not be left to the holder.
+func (j *job) keep(w *pool.World) {
 	// An outcome without a placement means that nothing was booked.
 	j.stood, j.placement = true, Placement{}
 	r := &j.request
@@ -119,6 +126,12 @@ func (j *job) keep() {
 	c.Excluded = j.ids[allowed : allowed+excluded]
 	j.taints = append(j.taints[:0], c.RequiredTaints...)
 	c.RequiredTaints = j.taints
+	j.entry.Lane = c.Key()
+	j.entry.Scope = queue.Scope{Workers: c.Allowed}
+	if c.Pinned {
+		j.entry.Scope = queue.Scope{Pinned: true, Rank: c.Pin}
+	}
+	j.best, j.bestIn = r.BestCached(w.Table), w.Table
 }
 
 // settle ends the job's wait with an outcome that was written before. It reports
@@ -160,7 +173,7 @@ func (s *Scheduler) putJob(j *job) {
 		ids: trimmed(j.ids), taints: j.taints[:0],
 		request: pool.Request{Scratch: trimmed(j.request.Scratch)},
 	}
-	j.arrivalTicket.Value, j.leaverTicket.Value, j.place.job = j, j, j
+	j.own()
 	s.jobs.Put(j)
 }
 
@@ -172,19 +185,18 @@ func trimmed[E any](buffer []E) []E {
 	return buffer[:0]
 }
 
-func (j *job) setEntry(seq uint64, now, cached int64) {
+// setEntry makes the entry of an arrival, beside what keep has found out.
+func (j *job) setEntry(seq uint64, now int64, w *pool.World) {
 	if j.arrival == unknownArrival {
 		j.arrival = now
 	}
-	scope := queue.Scope{Workers: slices.Clone(j.request.Constraints.Allowed)}
-	if c := &j.request.Constraints; c.Pinned {
-		scope = queue.Scope{Pinned: true, Rank: c.Pin}
+	cached := j.best
+	if w.Table != j.bestIn {
+		cached = j.request.BestCached(w.Table)
 	}
-	j.entry = queue.Entry[*job]{
-		Value: j, Seq: seq, Arrival: j.arrival, Due: j.due, Priority: j.priority, Jump: j.jump,
-		Cost: pool.Cost(j.request.ISL, cached), Raw: j.request.ISL, Cached: cached,
-		Lane: j.request.Constraints.Key(), Scope: scope,
-	}
+	e := &j.entry
+	e.Value, e.Seq, e.Arrival, e.Due, e.Priority, e.Jump = j, seq, j.arrival, j.due, j.priority, j.jump
+	e.Cost, e.Raw, e.Cached = pool.Cost(j.request.ISL, cached), j.request.ISL, cached
 }
 
 // waitedFor returns how long a granted job has waited since it arrived.

@@ -19,6 +19,10 @@ type ledger struct {
 		sync.Mutex
 		profile *policy.Profile // for which the classes stand; nil until somebody waited
 		classes []*classCount
+		// coming are the classes of the profile that is being gone over to; side says
+		// in which of its two places a job is counted for the profile that stands.
+		coming []*classCount
+		side   int
 	}
 }
 
@@ -30,6 +34,12 @@ type classCount struct {
 	deficit     int64
 	waits       *measure.Class // counts how long its requests waited
 	roll        roll           // who is counted here
+}
+
+// count is where a job is counted: in a class, and on its roll.
+type count struct {
+	class *classCount
+	place rollPlace
 }
 
 // total is a sum of token counts that may exceed 64 bits on the way.
@@ -59,28 +69,44 @@ func (t *total) value() int64 {
 func (l *ledger) reset(p *policy.Profile) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.resetLocked(p)
+	l.mu.profile, l.mu.classes = p, l.countersOf(p)
 }
 
-func (l *ledger) resetLocked(p *policy.Profile) {
-	l.mu.profile, l.mu.classes = p, make([]*classCount, p.Len())
-	for i := range l.mu.classes {
-		l.mu.classes[i] = newClassCount(l.counters.Of(p, i))
+func (l *ledger) countersOf(p *policy.Profile) []*classCount {
+	classes := make([]*classCount, p.Len())
+	for i := range classes {
+		classes[i] = newClassCount(l.counters.Of(p, i))
 	}
+	return classes
 }
 
-// reclass goes over to another profile with everyone who waits in its new class,
-// in one step: who never queues and looks for a backlog in between must not find
-// it half counted.
-func (l *ledger) reclass(p *policy.Profile, waiting []*queue.Entry[*job]) {
+// beginReclass begins to go over to another profile. Until endReclass the classes
+// stand for the old one, so that a request of a class that never queues does not
+// find the backlog half counted.
+func (l *ledger) beginReclass(p *policy.Profile) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.resetLocked(p)
-	for _, e := range waiting {
-		e.Value.counted = nil
-		e.Value.place.leave()
-		l.countLocked(e.Value, e.Class())
+	l.mu.coming = l.countersOf(p)
+}
+
+// move counts a job in its class of the coming profile too, if it is counted at
+// all. name is that of the class.
+func (l *ledger) move(j *job, class int, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c := j.counts[l.mu.side].class; c == nil || j.state.Load() != jobWaiting {
+		return
 	}
+	l.addLocked(j, &j.counts[1-l.mu.side], l.mu.coming[class])
+	j.served = name
+}
+
+// endReclass has the classes stand for the coming profile.
+func (l *ledger) endReclass(p *policy.Profile) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.profile, l.mu.classes, l.mu.coming = p, l.mu.coming, nil
+	l.mu.side = 1 - l.mu.side
 }
 
 // count adds a job to its class, unless it has been settled meanwhile: then
@@ -89,24 +115,21 @@ func (l *ledger) reclass(p *policy.Profile, waiting []*queue.Entry[*job]) {
 func (l *ledger) count(s *Scheduler, j *job, class int) (counted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.countLocked(j, class) {
+	if j.state.Load() != jobWaiting {
 		return false
 	}
+	l.addLocked(j, &j.counts[l.mu.side], l.mu.classes[class])
 	s.tellQueued(j)
 	return true
 }
 
-func (l *ledger) countLocked(j *job, class int) (counted bool) {
-	if j.state.Load() != jobWaiting {
-		return false
-	}
-	c := l.mu.classes[class]
+func (l *ledger) addLocked(j *job, place *count, c *classCount) {
 	c.pending++
 	c.raw.add(j.entry.Raw)
 	c.cached.add(j.entry.Cached)
-	j.counted = c
-	c.roll.add(&j.place)
-	return true
+	place.class = c
+	place.place.leave() // of the roll of a profile before the last
+	c.roll.add(&place.place)
 }
 
 // uncount takes a job out of its class, which it returns; nil if it was not
@@ -114,15 +137,18 @@ func (l *ledger) countLocked(j *job, class int) (counted bool) {
 func (l *ledger) uncount(j *job) *classCount {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := j.counted
-	if c != nil {
-		c.pending--
-		c.raw.sub(j.entry.Raw)
-		c.cached.sub(j.entry.Cached)
-		j.counted = nil
-		j.place.leave()
+	class := j.counts[l.mu.side].class
+	for i := range j.counts {
+		place := &j.counts[i]
+		if c := place.class; c != nil {
+			c.pending--
+			c.raw.sub(j.entry.Raw)
+			c.cached.sub(j.entry.Cached)
+			place.class = nil
+			place.place.leave()
+		}
 	}
-	return c
+	return class
 }
 
 // usage returns what a class amounts to.
@@ -147,13 +173,11 @@ func (c *classCount) usage() queue.Usage {
 	return queue.Usage{Requests: c.pending, Raw: c.raw.value(), Cached: c.cached.value()}
 }
 
-// setDeficits notes the deficits as they are at the end of an epoch.
-func (l *ledger) setDeficits(deficit func(class int) int64) {
+// setDeficits notes the deficits that have changed, at the end of an epoch.
+func (l *ledger) setDeficits(changed func(yield func(class int, deficit int64))) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i, c := range l.mu.classes {
-		c.deficit = deficit(i)
-	}
+	changed(func(class int, deficit int64) { l.mu.classes[class].deficit = deficit })
 }
 
 // stats describes the classes of a profile.

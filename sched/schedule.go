@@ -230,26 +230,16 @@ func (s *Scheduler) fast(ctx context.Context, j *job) (outcome, error) {
 // stand publishes the job in line and waits for its outcome.
 func (s *Scheduler) stand(ctx context.Context, j *job, placement *Placement) (*record, error) {
 	rec, query, id := j.record, j.query, j.id
-	j.keep()
+	j.keep(s.world.Load())
 	s.waiting.Add(1)
 	perturb.Point()
 	s.arrivals.Push(&j.arrivalTicket)
 	perturb.Point()
-	s.enterTurn()
-	for {
-		j.parked.Store(true)
-		if j.state.Load() != jobWaiting {
-			break
-		}
+	s.enterTurn(arrivalAllowance)
+	for j.state.Load() == jobWaiting {
 		select {
 		case <-j.wake:
-			j.parked.Store(false)
-			// A token means "look": settled, or the turn needs somebody.
-			if j.state.Load() == jobWaiting {
-				s.enterTurn()
-			}
 		case <-ctx.Done():
-			j.parked.Store(false)
 			if err := s.leave(ctx, j); err != nil {
 				return nil, err
 			}
@@ -310,7 +300,7 @@ func (s *Scheduler) leave(ctx context.Context, j *job) error {
 	perturb.Point()
 	s.waiting.Add(-1)
 	perturb.Point()
-	s.enterTurn()
+	s.enterTurn(lifecycleAllowance)
 	return err
 }
 

@@ -184,7 +184,7 @@ func (s *Scheduler) change(edit func(*pool.World) (gone []*shards.Shard, err err
 		return err
 	}
 	if s.waiting.Load() > 0 {
-		s.enterTurn()
+		s.enterTurn(lifecycleAllowance)
 	} else {
 		s.deliver()
 	}

@@ -2,10 +2,10 @@ package sched
 
 import "github.com/seed-3c5df8a4/turnstile/internal/perturb"
 
-// enterTurn has all that is due done: by this caller if the turn is free, else
-// by whoever has it.
-func (s *Scheduler) enterTurn() {
-	s.turn.Enter(&s.line)
+// enterTurn has all that is due done: by this caller if the turn is free, as far as
+// the allowance goes, else by whoever has it.
+func (s *Scheduler) enterTurn(allowance int) {
+	s.turn.Enter(&s.line, allowance)
 	s.deliver()
 }
 
@@ -16,7 +16,7 @@ func (s *Scheduler) freed() {
 		return
 	}
 	if ring := s.env.Hints(); ring == nil || ring.Pending() {
-		s.enterTurn()
+		s.enterTurn(lifecycleAllowance)
 	}
 }
 

@@ -2,6 +2,7 @@ package actor
 
 import (
 	"errors"
+	"math"
 	"time"
 
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
@@ -25,6 +26,7 @@ type core struct {
 	nowKnown    bool
 	seq, serial uint64
 	races       int // lost in a row
+	budget      queue.Budget
 	closing     bool
 
 	leaving []departure // scratch
@@ -64,11 +66,31 @@ func (c *core) catchUp() {
 		c.expire()
 		c.endAsides()
 		c.heedHints()
-		budget := slice
-		if c.line.Len() == 0 || c.line.Serve(&budget) == queue.Done {
+		if c.serve() {
 			return
 		}
 	}
+}
+
+// serve dispatches who can run and decides about those who have joined, as far as
+// a slice goes.
+func (c *core) serve() (done bool) {
+	status := c.line.Serve(slice, c.slice())
+	for status == queue.Done {
+		if status = c.line.SettleJoined(c.slice()); status == queue.Done {
+			return true
+		}
+		if status == queue.Paused {
+			status = queue.Done // the next of them
+		}
+	}
+	return false
+}
+
+// slice returns a budget for one piece of work: the actor does all there is.
+func (c *core) slice() *queue.Budget {
+	c.budget = queue.NewBudget(slice * queue.CostGrant)
+	return &c.budget
 }
 
 // depart deals with those who left.
@@ -124,8 +146,9 @@ func (c *core) undo(rec *record) {
 func (c *core) expire() {
 	if c.line.Len() > 0 {
 		now := c.Now()
-		c.line.UnblockDue(now)
-		for _, entry := range c.line.Overdue(now) {
+		for !c.line.Queue().FreeDue(now, c.slice()) {
+		}
+		for _, entry := range c.line.Queue().Overdue(now, math.MaxInt) {
 			c.line.Remove(entry)
 			c.refuse(entry.Value, pastDue(entry.Value.id))
 		}
@@ -135,38 +158,24 @@ func (c *core) expire() {
 	}
 }
 
-// heedHints has the lanes tested again that freed capacity concerns. While
-// nobody waits hints may lie: a source is in the ring at most once.
+// heedHints offers freed ranks to those who wait. While nobody waits hints may lie:
+// a source is in the ring at most once.
 func (c *core) heedHints() {
 	ring := c.e.env.Hints()
 	if ring == nil || c.line.Len() == 0 || !ring.Pending() {
 		return
 	}
 	w := c.e.world.Load()
-	if ring.Drain(c.unblock) {
+	if ring.Drain(func(shard *shards.Shard) { c.line.Queue().Free(shard.ID()) }) {
 		ring.ClearAll(w.Table.Shards)
-		c.line.UnblockAll()
+		c.line.Queue().OpenAll()
 	}
-}
-
-func (c *core) unblock(shard *shards.Shard) {
-	w := c.e.world.Load()
-	place := w.Table.Slot(shard.ID())
-	if place < 0 {
-		return
-	}
-	slot := &w.Table.Slots()[place]
-	view := slot.Shard.View()
-	at, decays := pool.At(c.Now()), view.Prefill.Decays()
-	c.line.Unblock(shard.ID(), func(class int) bool {
-		return decays || !at.Busy(w.BusyAbove(class, slot), &view.Load)
-	})
 }
 
 // setTimer has the actor look when the next due time, retest or ttl comes. There
 // is a timer only while there is one.
 func (c *core) setTimer() {
-	next := min(c.line.NextDue(), c.line.NextRetest(), c.ttlAt)
+	next := min(c.line.Queue().NextDue(), c.line.Queue().NextFree(), c.ttlAt)
 	if c.line.Len() > 0 {
 		next = min(next, c.e.world.Load().Table.AsideEnd())
 	}
@@ -215,15 +224,12 @@ func (c *core) arrive(j *job) {
 	j.stage = waiting
 	// Before the gate is looked at: who frees capacity after that look sees it.
 	c.e.waiting.Add(1)
-	budget := slice
-	for c.line.Arrive(class, &j.entry, &budget) != queue.Done {
+	for c.line.Arrive(class, &j.entry, c.slice()) != queue.Done {
 		if c.catchUp(); j.stage != waiting {
 			return
 		}
-		budget = slice
 	}
-	if c.line.Unfinished {
-		c.line.Unfinished = false
+	if !c.serve() {
 		c.catchUp()
 	}
 }
@@ -316,7 +322,7 @@ func (c *core) close() {
 	world := *c.e.world.Load()
 	world.Closed = true
 	c.e.world.Store(world.Made())
-	for _, entry := range c.line.All() {
+	for entry := range c.line.Queue().All {
 		c.line.Remove(entry)
 		c.refuse(entry.Value, &sched.Error{Code: sched.ErrClosed, Request: entry.Value.id})
 	}

@@ -223,7 +223,7 @@ func (e *Engine) Recheck(ctx context.Context) error {
 		return nil
 	}
 	return e.do(ctx, func(c *core) {
-		c.line.UnblockAll()
+		c.line.Queue().OpenAll()
 		c.catchUp()
 	})
 }

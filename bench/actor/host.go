@@ -26,7 +26,20 @@ func (c *core) Workers() int64 { return int64(len(c.e.world.Load().Table.Workers
 
 // Gate implements queue.Host.
 func (c *core) Gate(class int, j *job, exact bool) queue.Gate {
-	return c.look.Gate(c.e.world.Load(), &j.request, class, pool.At(c.Now()), exact)
+	gate := c.look.Gate(c.e.world.Load(), &j.request, class, pool.At(c.Now()), exact)
+	for _, retest := range c.look.Retests() {
+		c.line.Queue().Watch(retest.Rank, retest.At)
+	}
+	return gate
+}
+
+// Use implements queue.Host.
+func (c *core) Use(class int, j *job, rank queue.RankID) queue.Use {
+	use, idleAt := c.e.world.Load().Use(&j.request, class, rank, c.Now())
+	if idleAt != queue.NoDue {
+		c.line.Queue().Watch(rank, idleAt)
+	}
+	return use
 }
 
 // Usage implements queue.Host.
@@ -38,11 +51,11 @@ func (c *core) DoNotQueue(j *job) bool { return j.doNotQueue }
 // lostRaces is how many races the actor loses before it locks all ranks.
 const lostRaces = 8
 
-// Prepare implements queue.Host: it books, but tells nobody. In the form actor
+// Book implements queue.Host: it books, but tells nobody. In the form actor
 // nothing moves meanwhile, and the first attempt succeeds. In the direct form
 // loads do: the choice is confirmed under the lock of its rank and, after some
 // lost races or where the gate depends on all ranks, made under all their locks.
-func (c *core) Prepare(class int, j *job) queue.Verdict {
+func (c *core) Book(class int, j *job) queue.Verdict {
 	w, l := c.e.world.Load(), &c.look
 	l.Take(w, &j.request, class, pool.At(c.Now()))
 	if l.MustWait() {
@@ -145,8 +158,8 @@ func (c *core) takeLocked(j *job, choice pool.Choice) (held bool) {
 	return true
 }
 
-// Settle implements queue.Host: it tells the owner what Prepare found.
-func (c *core) Settle(j *job) {
+// Grant implements queue.Host: it tells the owner what Book found.
+func (c *core) Grant(j *job) {
 	if j.err != nil {
 		c.refuse(j, j.err)
 		return
@@ -155,26 +168,27 @@ func (c *core) Settle(j *job) {
 	c.settle(j, granted, nil)
 }
 
-// Refuse implements queue.Host.
-func (c *core) Refuse(class int, j *job, why queue.Refusal, usage queue.Usage, limit string, bound int64) {
+// Reject implements queue.Host.
+func (c *core) Reject(class int, j *job, why queue.Rejection) {
 	w := c.e.world.Load()
 	refusal := &sched.Error{Request: j.id, Class: w.Profile.Class(class).Name}
-	switch why {
-	case queue.RefusedOverloaded:
+	usage := why.Usage
+	switch why.Why {
+	case queue.Overloaded:
 		c.look.Take(w, &j.request, class, pool.At(c.Now()))
 		_, failed := c.look.Choose(c.e.rand)
 		c.refuse(j, face.FailureError(j.id, failed))
 		return
-	case queue.RefusedToQueue:
+	case queue.WouldQueue:
 		refusal.Code, refusal.Pending, refusal.Tokens, refusal.Cached = sched.ErrWouldQueue, usage.Requests, usage.Raw, usage.Cached
 	default:
-		refusal.Code, refusal.Limit, refusal.Usage, refusal.Bound = sched.ErrQueueFull, limit, usage.Of(limit), bound
+		refusal.Code, refusal.Limit, refusal.Usage, refusal.Bound = sched.ErrQueueFull, why.Limit, usage.Of(why.Limit), why.Bound
 	}
 	c.refuse(j, refusal)
 }
 
-// Stays implements queue.Host.
-func (c *core) Stays(class int, j *job) {
+// Queued implements queue.Host.
+func (c *core) Queued(class int, j *job) {
 	c.count(j, class)
 	c.tell(&sched.Decision{Kind: sched.DecisionQueued, Request: j.id, Query: j.query()})
 }

@@ -1,7 +1,6 @@
 package actor
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -82,7 +81,7 @@ func (j *job) run(c *core) {
 // setEntry fixes what is fixed at arrival.
 func (j *job) setEntry(seq uint64, now, cached int64) {
 	r := &j.request
-	scope := queue.Scope{Workers: slices.Clone(r.Constraints.Allowed)} // a lane outlives its entries
+	scope := queue.Scope{Workers: r.Constraints.Allowed}
 	if r.Constraints.Pinned {
 		scope = queue.Scope{Pinned: true, Rank: r.Constraints.Pin}
 	}

@@ -56,7 +56,7 @@ func (c *core) stats() sched.Stats {
 		u := c.usage[i]
 		s.Classes[i] = sched.ClassStats{
 			Name: w.Profile.Class(i).Name, Pending: u.Requests, Tokens: u.Raw, Cached: u.Cached,
-			Deficit: c.line.Deficit(i),
+			Deficit: c.line.Queue().Deficit(i),
 		}
 	}
 	for shard := range w.Table.Shards {

@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
@@ -63,7 +64,7 @@ func (c *core) adopt(next pool.World, gone []*shards.Shard) {
 	if moved {
 		world.Table.Shown(world.Index)
 	}
-	c.line.UnblockAll()
+	c.line.Queue().OpenAll()
 	if old.Profile != world.Profile {
 		c.reclass(world.Profile)
 	}
@@ -91,7 +92,7 @@ func (e *Engine) current() *pool.World {
 
 // reclass has everyone who waits classed anew.
 func (c *core) reclass(p *policy.Profile) {
-	all := c.line.All()
+	all := slices.Collect(c.line.Queue().All)
 	for _, entry := range all {
 		c.line.Remove(entry)
 	}

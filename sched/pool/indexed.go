@@ -246,7 +246,7 @@ func (l *Look) gateIndexed() (queue.Gate, bool) {
 	if !ok {
 		return queue.Gate{}, false
 	}
-	gate := queue.Gate{RetestAt: queue.NoDue}
+	gate := queue.Gate{Looked: 4}
 	gate.Eligible, gate.Overloaded = w.Table.Eligible()
 	if gate.Eligible > 0 && w.Profile.Class(l.Class).CanQueue() {
 		least := l.gateLeast()

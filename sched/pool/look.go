@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
-	"github.com/seed-3c5df8a4/turnstile/sched/queue"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
@@ -30,7 +29,8 @@ type Look struct {
 
 	slots    []int32 // all eligible ranks, as places in the table; not to be changed
 	versions []uint64
-	scratch  []int32 // room for slots
+	retests  []Retest // of the last gate
+	scratch  []int32  // room for slots
 	// overlaps are the places in the table of the ranks with overlap, −1 for those
 	// that do not exist.
 	overlaps []int32
@@ -345,83 +345,6 @@ func (l *Look) walkDepths() {
 			shard.Unlock()
 		}
 	}
-}
-
-// exactTries is how often an exact look is taken anew before the ranks are
-// locked for it.
-const exactTries = 8
-
-// Gate looks at the ranks only as far as needed to say whether the request must
-// wait, and until when if time alone can end that. An exact "must wait" was true
-// at one instant: the ranks have not changed since they were read or, if they
-// will not stand still, they were locked.
-func (l *Look) Gate(w *World, r *Request, class int, at Instant, exact bool) queue.Gate {
-	l.World, l.Request, l.Class, l.Instant = w, r, class, at
-	if !exact && w.Index != nil {
-		if gate, ok := l.gateIndexed(); ok {
-			return gate
-		}
-	}
-	l.indexed = false
-	l.slots = w.Table.EligiblePlaces(&r.Constraints, &l.scratch)
-	gate := l.gate()
-	for tries := 0; exact && gate.MustWait && !l.Unmoved(); tries++ {
-		if tries == exactTries {
-			return l.gateLocked()
-		}
-		gate = l.gate()
-	}
-	// One idle rank is idle at the instant it is read; more must be so together. In
-	// the middle of a transfer the load is published on neither rank, so that what
-	// has not moved proves nothing.
-	if ratio := w.Profile.Class(class).BusyWorkerRatio; ratio > 0 && ratio < 1 && !gate.MustWait && len(l.slots) > 1 {
-		return l.gateLocked()
-	}
-	return gate
-}
-
-// gateLocked is gate with the eligible ranks locked.
-func (l *Look) gateLocked() queue.Gate {
-	l.LockEligible()
-	defer l.UnlockEligible()
-	return l.gate()
-}
-
-func (l *Look) gate() queue.Gate {
-	gate := queue.Gate{Eligible: len(l.slots), RetestAt: queue.NoDue}
-	rules := l.World.Profile.Class(l.Class)
-	oneIsEnough := rules.BusyWorkerRatio == 0 || rules.BusyWorkerRatio == 1
-	slots := l.World.Table.Slots()
-	l.versions = l.versions[:0]
-	busy := 0
-	for _, place := range l.slots {
-		slot := &slots[place]
-		view := slot.Shard.View()
-		l.versions = append(l.versions, view.Version)
-		if slot.Overloaded {
-			gate.Overloaded++
-			continue
-		}
-		above := l.World.BusyAbove(l.Class, slot)
-		if !l.Instant.Busy(above, &view.Load) {
-			if oneIsEnough {
-				gate.RetestAt = queue.NoDue
-				return gate
-			}
-			continue
-		}
-		busy++
-		if view.Prefill.Decays() {
-			if idleAt, ever := above.IdleAt(&view.Load); ever {
-				gate.RetestAt = min(gate.RetestAt, idleAt)
-			}
-		}
-	}
-	l.Busy, l.Eligible, l.Overloaded = busy, gate.Eligible, gate.Overloaded // for WhyWait
-	if gate.MustWait = rules.MustWait(busy+gate.Overloaded, gate.Eligible); !gate.MustWait {
-		gate.RetestAt = queue.NoDue
-	}
-	return gate
 }
 
 // LockEligible takes the locks of all eligible ranks, overloaded ones included.

@@ -47,8 +47,8 @@ func BenchmarkArriveServe(b *testing.B) {
 			arrive := func(e *queue.Entry[*queue.Entry[int]]) {
 				seq++
 				e.Seq, e.Arrival = seq, int64(seq)
-				budget := 1000
-				if h.line.Arrive(int(seq)%bm.classes, e, &budget) != queue.Done {
+				budget := queue.NewBudget(100_000)
+				if h.line.Arrive(int(seq)%bm.classes, e, &budget) != queue.Done || h.settle(&budget) != queue.Done {
 					b.Fatal("not done")
 				}
 			}
@@ -67,9 +67,9 @@ func BenchmarkArriveServe(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				h.free = 1
-				h.line.Unblock(rankOf(i%bm.lanes), func(int) bool { return true })
-				budget := 1000
-				if h.line.Serve(&budget) != queue.Done || h.served < 0 {
+				h.line.Queue().Free(rankOf(i % bm.lanes))
+				budget := queue.NewBudget(100_000)
+				if h.line.Serve(64, &budget) != queue.Done || h.served < 0 {
 					b.Fatal("nobody went")
 				}
 				arrive(entries[h.served])
@@ -100,17 +100,34 @@ func (h *host) Now() int64            { return 0 }
 func (h *host) Rules(int) queue.Rules { return rules{} }
 func (h *host) Workers() int64        { return 1 }
 func (h *host) Gate(int, *queue.Entry[int], bool) queue.Gate {
-	return queue.Gate{Eligible: 1, MustWait: h.free <= 0, RetestAt: queue.NoDue}
+	return queue.Gate{Eligible: 1, MustWait: h.free <= 0, Looked: 1}
+}
+
+func (h *host) Use(int, *queue.Entry[int], queue.RankID) queue.Use {
+	if h.free <= 0 {
+		return queue.Busy
+	}
+	return queue.Usable
 }
 func (h *host) Usage(int) queue.Usage             { return queue.Usage{} }
 func (h *host) DoNotQueue(*queue.Entry[int]) bool { return false }
-func (h *host) Prepare(_ int, e *queue.Entry[int]) queue.Verdict {
+func (h *host) Book(_ int, e *queue.Entry[int]) queue.Verdict {
 	h.free--
 	h.served = e.Value
 	return queue.Settled
 }
-func (h *host) Settle(*queue.Entry[int]) {}
-func (h *host) Refuse(int, *queue.Entry[int], queue.Refusal, queue.Usage, string, int64) {
-	panic("nobody is refused")
+func (h *host) Grant(*queue.Entry[int])                        {}
+func (h *host) Reject(int, *queue.Entry[int], queue.Rejection) { panic("nobody is rejected") }
+func (h *host) Queued(int, *queue.Entry[int])                  {}
+
+// settle serves who can run, and decides about those who have joined.
+func (h *host) settle(b *queue.Budget) queue.Status {
+	for {
+		if status := h.line.Serve(64, b); status != queue.Done {
+			return status
+		}
+		if status := h.line.SettleJoined(b); status != queue.Paused {
+			return status
+		}
+	}
 }
-func (h *host) Stays(int, *queue.Entry[int]) {}

@@ -24,8 +24,8 @@ const (
 // NoDue is the due time of an entry that has none.
 const NoDue int64 = math.MaxInt64
 
-// Scope says which ranks an entry's constraints name, so that a hint about one
-// rank wakes only the lanes it can concern.
+// Scope says which ranks an entry's constraints name, so that a freed rank is
+// offered only to the lanes that it can concern.
 type Scope struct {
 	// Pinned: only Rank can serve the entry.
 	Pinned bool
@@ -54,9 +54,15 @@ type Entry[T any] struct {
 
 	class int
 	lane  *Lane[T]
-	score score
-	// Places in the heaps, -1 when not in them.
-	orderAt, ageAt, dueAt int
+	key   key
+	// Neighbours in the order of arrival.
+	earlier, later *Entry[T]
+	// Places in the lane's sequences and in the heap of due times, -1 when not in
+	// them.
+	orderIndex, ageIndex, dueIndex int
+	// joined is one more than the entry's index among the arrivals of a line that
+	// may not remain, 0 if it is not among them.
+	joined int
 }
 
 // Queued reports whether the entry is in a queue.
@@ -64,6 +70,21 @@ func (e *Entry[T]) Queued() bool { return e.lane != nil }
 
 // Class returns the class in which the entry is queued.
 func (e *Entry[T]) Class() int { return e.class }
+
+// key is all that the orders compare.
+type key struct {
+	priority     uint32
+	due, arrival int64
+	score        score
+	seq          uint64
+}
+
+func keyOf[T any](order Order, e *Entry[T]) key {
+	return key{
+		priority: e.Priority, due: e.Due, arrival: e.Arrival,
+		score: scoreOf(order, e.Arrival, e.Jump, max(e.Cost, 1)), seq: e.Seq,
+	}
+}
 
 // score is compared as whole nanoseconds or as a float, never mixed.
 type score struct {
@@ -82,25 +103,33 @@ func scoreOf(order Order, arrival, jump, cost int64) score {
 	}
 }
 
-// before is the order within a class among those who have not waited for the
+// orderLess is the order within a class among those who have not waited for the
 // class's maximum age.
-func (e *Entry[T]) before(other *Entry[T]) bool {
-	return cmp.Or(
-		cmp.Compare(other.Priority, e.Priority),
-		cmp.Compare(e.Due, other.Due),
-		cmp.Compare(other.score.whole, e.score.whole),
-		cmp.Compare(other.score.ratio, e.score.ratio),
-		cmp.Compare(e.Seq, other.Seq),
-	) < 0
+func orderLess(a, b *key) bool {
+	switch {
+	case a.priority != b.priority:
+		return a.priority > b.priority
+	case a.due != b.due:
+		return a.due < b.due
+	case a.score.whole != b.score.whole:
+		return a.score.whole > b.score.whole
+	case a.score.ratio != b.score.ratio:
+		return a.score.ratio > b.score.ratio
+	default:
+		return a.seq < b.seq
+	}
 }
 
-// older is the order among those who have.
-func (e *Entry[T]) older(other *Entry[T]) bool {
-	return cmp.Or(
-		cmp.Compare(other.Priority, e.Priority),
-		cmp.Compare(e.Arrival, other.Arrival),
-		cmp.Compare(e.Seq, other.Seq),
-	) < 0
+// ageLess is the order among those who have.
+func ageLess(a, b *key) bool {
+	switch {
+	case a.priority != b.priority:
+		return a.priority > b.priority
+	case a.arrival != b.arrival:
+		return a.arrival < b.arrival
+	default:
+		return a.seq < b.seq
+	}
 }
 
 func (e *Entry[T]) dueBefore(other *Entry[T]) bool {

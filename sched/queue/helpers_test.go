@@ -54,6 +54,8 @@ type bench struct {
 	blocked map[string]int64
 	// tested are the lanes that were looked at since the last call of looked.
 	tested []string
+	// asked are the lanes that a freed rank has asked, likewise.
+	asked []string
 }
 
 func newBench(t *testing.T, specs ...ClassSpec) *bench {
@@ -69,20 +71,52 @@ func quanta(tokens ...int64) []ClassSpec {
 	return specs
 }
 
-func (b *bench) test(class int, l *Lane[string]) (bool, int64) {
-	b.tested = append(b.tested, fmt.Sprintf("%d/%s", class, l.key))
-	for _, key := range []string{fmt.Sprintf("%d/*", class), fmt.Sprintf("%d/%s", class, l.key)} {
-		if until, blocked := b.blocked[key]; blocked && b.now < until {
-			return false, until
-		}
+func (b *bench) isBlocked(l *Lane[string]) (class, lane bool) {
+	is := func(key string) bool { until, blocked := b.blocked[key]; return blocked && b.now < until }
+	return is(fmt.Sprintf("%d/*", l.Class())), is(fmt.Sprintf("%d/%s", l.Class(), l.key))
+}
+
+// CanRun implements Ranks. A pinned lane that is blocked for a time has its rank
+// watched.
+func (b *bench) CanRun(l *Lane[string], budget *Budget) bool {
+	name := fmt.Sprintf("%d/%s", l.Class(), l.key)
+	b.tested = append(b.tested, name)
+	class, lane := b.isBlocked(l)
+	if until := b.blocked[name]; lane && until != math.MaxInt64 {
+		b.Watch(l.scope.Rank, until)
 	}
-	return true, NoDue
+	return !class && !lane
+}
+
+// CanUse implements Ranks. A rank is busy for a class that is blocked, and not for
+// a lane that is.
+func (b *bench) CanUse(l *Lane[string], rank lifecycle.RankID) Use {
+	b.asked = append(b.asked, fmt.Sprintf("%d/%s", l.Class(), l.key))
+	class, lane := b.isBlocked(l)
+	switch {
+	case class:
+		return Busy
+	case lane || l.listed != nil && !slices.Contains(l.listed, rank.Worker):
+		return Unusable
+	}
+	return Usable
+}
+
+// next is Next with a budget of plenty.
+func (b *bench) next() *Entry[string] {
+	b.Helper()
+	budget := NewBudget(1 << 20)
+	e, ok := b.Next(b.now, b, &budget)
+	if !ok {
+		b.Fatal("the budget was used up")
+	}
+	return e
 }
 
 // looked returns the lanes that were tested since it was last called.
 func (b *bench) looked() string {
 	s := strings.Join(b.tested, ", ")
-	b.tested = nil
+	b.tested, b.asked = nil, nil
 	return s
 }
 
@@ -91,13 +125,13 @@ func (b *bench) free(keys ...string) {
 	for _, key := range keys {
 		delete(b.blocked, key)
 	}
-	b.UnblockAll()
+	b.OpenAll()
 }
 
 // serve takes out the next one; "" if nobody can run.
 func (b *bench) serve() string {
 	b.Helper()
-	e := b.Next(b.now, b.test)
+	e := b.next()
 	if e == nil {
 		return ""
 	}
@@ -130,9 +164,8 @@ func (b *bench) round() string { return roundOf(b.Queue) }
 
 func roundOf[T any](q *Queue[T]) string {
 	var parts []string
-	for _, class := range q.visiting {
-		c := q.classes[class]
-		part := fmt.Sprintf("%c%d", 'A'+class, c.deficit)
+	for c, n := q.ring.head, 0; n < len(q.classes); c, n = c.after, n+1 {
+		part := fmt.Sprintf("%c%d", 'A'+c.index, c.deficit)
 		if c.onVisit {
 			part += "*"
 		}

@@ -1,177 +1,192 @@
 package queue
 
-import "slices"
+import "github.com/seed-3c5df8a4/turnstile/lifecycle"
 
 // Lane holds the requests of one class that have the same constraints: all of
 // them can run, or none.
+//
+// A lane is open or blocked. An open one is looked at when its turn comes; a
+// blocked one was looked at and could not run, and nothing can have changed that
+// but the freed ranks that are on their way to it (see front).
 type Lane[T any] struct {
 	key   string
-	scope Scope
-	class *class[T]
+	scope Scope // without the workers
+	// listed are the workers of its allowed set, if they are few enough that it is
+	// listed under each of them.
+	listed []uint64
+	class  *class[T]
 
-	order indexHeap[*Entry[T]] // by Entry.before
-	age   indexHeap[*Entry[T]] // by Entry.older; empty when the class has no maximum age
+	order sequence[T] // by orderLess
+	age   sequence[T] // by ageLess; empty when the class has no maximum age
 
-	// blocked: the lane was tested and could not run, and nothing that could
-	// change this has happened since.
 	blocked bool
-	// overloaded: at that test all ranks of the lane were overloaded. Only another
-	// world can change this, and that unblocks all lanes.
+	// overloaded: when all its ranks were last looked at, all were overloaded.
 	overloaded bool
-	// retestAt is the instant at which time alone may unblock the lane.
-	retestAt int64
-	// Places in the class's heaps of lanes that are not blocked and in the
-	// queue's heap of instants, -1 when not in them.
-	orderAt, ageAt, retestPlace int
+	// stamp is that of the queue when all its ranks were last looked at.
+	stamp uint64
+	// witness is a rank that the lane could use when it was opened, if hasWitness.
+	witness    lifecycle.RankID
+	hasWitness bool
+	// asked: the lane was opened by a freed rank, so that no other rank than those
+	// that are on their way can serve it.
+	asked bool
+
+	// standing holds the lane's places by either order.
+	standing [orders]laneStanding[T]
+}
+
+// The two orders of the lanes of a class.
+const (
+	byOrder = iota
+	byAge
+	orders
+)
+
+// laneStanding is a lane's place in one order.
+type laneStanding[T any] struct {
+	open  int        // index among the open lanes, -1 when blocked
+	nodes []*node[T] // one in each group that lists the lane
+	// Most lanes need no more than these.
+	first node[T]
+	room  [2]*node[T]
 }
 
 func newLane[T any](c *class[T], key string, scope Scope) *Lane[T] {
-	return &Lane[T]{
-		key: key, scope: scope, class: c,
-		order: indexHeap[*Entry[T]]{
-			less:  (*Entry[T]).before,
-			place: func(e *Entry[T]) *int { return &e.orderAt },
-		},
-		age: indexHeap[*Entry[T]]{
-			less:  (*Entry[T]).older,
-			place: func(e *Entry[T]) *int { return &e.ageAt },
-		},
-		retestAt: NoDue, orderAt: -1, ageAt: -1, retestPlace: -1,
+	l := &Lane[T]{
+		key: key, scope: Scope{Pinned: scope.Pinned, Rank: scope.Rank}, listed: fewDistinct(scope.Workers), class: c,
+		order: sequence[T]{before: orderLess, place: func(e *Entry[T]) *int { return &e.orderIndex }},
+		age:   sequence[T]{before: ageLess, place: func(e *Entry[T]) *int { return &e.ageIndex }},
 	}
+	for i := range l.standing {
+		l.standing[i].open = -1
+	}
+	return l
 }
+
+// Class returns the class of the lane.
+func (l *Lane[T]) Class() int { return l.class.index }
 
 // First returns a request of the lane, which stands for all as far as
 // constraints go.
 func (l *Lane[T]) First() *Entry[T] { return l.order.top() }
 
+// SetOverloaded notes, while the lane is tested, whether all its ranks are
+// overloaded.
+func (l *Lane[T]) SetOverloaded(overloaded bool) { l.overloaded = overloaded }
+
+// SetWitness notes, while the lane is tested, a rank that it can use.
+func (l *Lane[T]) SetWitness(rank lifecycle.RankID) { l.witness, l.hasWitness = rank, true }
+
+// head returns the first entry in one of the orders.
+func (l *Lane[T]) head(order int) *Entry[T] {
+	if order == byAge {
+		return l.age.top()
+	}
+	return l.order.top()
+}
+
 // class is one policy class: its lanes and its place in the round.
 type class[T any] struct {
+	queue  *Queue[T]
 	index  int
 	order  Order
 	quant  int64
 	maxAge int64 // ns, 0 for none
 
+	common  *Lane[T] // the lane without constraints; nil if empty
 	lanes   map[string]*Lane[T]
 	pending int
-	// The lanes that are not blocked, by their heads in either order.
-	byOrder indexHeap[*Lane[T]]
-	byAge   indexHeap[*Lane[T]]
+	fronts  []front[T] // by order and, if the class has a maximum age, by age
 
 	deficit int64
 	onVisit bool
+
+	// Neighbours in visiting order, and the place there.
+	before, after *class[T]
+	label         uint64
+	// active is the class's index among those that have pending requests, -1 if it
+	// has none.
+	active int
 }
 
-func newClass[T any](index int, spec ClassSpec) *class[T] {
+func newClass[T any](q *Queue[T], index int, spec ClassSpec) *class[T] {
 	return &class[T]{
-		index: index, order: spec.Order, quant: max(spec.Quantum, 1), maxAge: spec.MaxAge,
-		byOrder: indexHeap[*Lane[T]]{
-			less:  func(a, b *Lane[T]) bool { return a.order.top().before(b.order.top()) },
-			place: func(l *Lane[T]) *int { return &l.orderAt },
-		},
-		byAge: indexHeap[*Lane[T]]{
-			less:  func(a, b *Lane[T]) bool { return a.age.top().older(b.age.top()) },
-			place: func(l *Lane[T]) *int { return &l.ageAt },
-		},
+		queue: q, index: index, order: spec.Order, quant: max(spec.Quantum, 1), maxAge: spec.MaxAge, active: -1,
 	}
 }
 
-// best returns the request that goes first among the lanes that are not
-// blocked. Strict priority leads both orders, so if the oldest of the highest
-// priority has not come of age, nobody of that priority has.
-func (c *class[T]) best(now int64) *Entry[T] {
-	if c.byOrder.len() == 0 {
-		return nil
-	}
+// makeFronts is called for the first request of the class.
+func (c *class[T]) makeFronts() {
+	c.fronts = append(c.fronts, newFront[T](byOrder, orderLess))
 	if c.maxAge > 0 {
-		if oldest := c.byAge.top().age.top(); now-oldest.Arrival >= c.maxAge {
-			return oldest
-		}
+		c.fronts = append(c.fronts, newFront[T](byAge, ageLess))
 	}
-	return c.byOrder.top().order.top()
 }
 
-// activate puts the lane among those that may run, or to its right place there.
-func (c *class[T]) activate(l *Lane[T]) {
-	if l.orderAt >= 0 {
-		c.byOrder.fix(l)
-	} else {
-		c.byOrder.push(l)
+// lane returns the lane of a key, nil if nobody waits in it.
+func (c *class[T]) lane(key string) *Lane[T] {
+	if key == "" {
+		return c.common
 	}
-	if c.maxAge == 0 {
+	return c.lanes[key]
+}
+
+// each yields the lanes, in no particular order.
+func (c *class[T]) each(yield func(*Lane[T]) bool) {
+	if c.common != nil && !yield(c.common) {
 		return
 	}
-	if l.ageAt >= 0 {
-		c.byAge.fix(l)
+	for _, l := range c.lanes {
+		if !yield(l) {
+			return
+		}
+	}
+}
+
+// addLane makes the lane of an entry.
+func (c *class[T]) addLane(e *Entry[T]) *Lane[T] {
+	if c.fronts == nil {
+		c.makeFronts()
+	}
+	l := newLane(c, e.Lane, e.Scope)
+	if e.Lane == "" {
+		c.common = l
+		return l
+	}
+	if c.lanes == nil {
+		c.lanes = make(map[string]*Lane[T])
+	}
+	c.lanes[e.Lane] = l
+	return l
+}
+
+// dropLane forgets a lane that is empty.
+func (c *class[T]) dropLane(l *Lane[T]) {
+	if l == c.common {
+		c.common = nil
 	} else {
-		c.byAge.push(l)
+		delete(c.lanes, l.key)
 	}
 }
 
-func (c *class[T]) deactivate(l *Lane[T]) {
-	c.byOrder.remove(l)
-	c.byAge.remove(l)
-}
-
-// watchers find the lanes that a hint about a rank can concern.
-type watchers[T any] struct {
-	pinned map[rankKey][]*Lane[T]
-	worker map[uint64][]*Lane[T]
-	wide   []*Lane[T]
-}
-
-type rankKey struct {
-	worker uint64
-	rank   uint32
-}
-
-func (w *watchers[T]) add(l *Lane[T]) {
-	switch {
-	case l.scope.Pinned:
-		if w.pinned == nil {
-			w.pinned = make(map[rankKey][]*Lane[T])
-		}
-		key := rankKey{l.scope.Rank.Worker, l.scope.Rank.Rank}
-		w.pinned[key] = append(w.pinned[key], l)
-	case l.scope.Workers != nil:
-		if w.worker == nil {
-			w.worker = make(map[uint64][]*Lane[T])
-		}
-		for _, id := range l.scope.Workers {
-			w.worker[id] = append(w.worker[id], l)
-		}
-	default:
-		w.wide = append(w.wide, l)
+// settleLane puts a lane, and only there, where its first entries and its state
+// say. It is called after either has changed.
+func (c *class[T]) settleLane(l *Lane[T]) {
+	for i := range c.fronts {
+		c.fronts[i].settle(l)
 	}
 }
 
-func (w *watchers[T]) remove(l *Lane[T]) {
-	switch {
-	case l.scope.Pinned:
-		removeFrom(w.pinned, rankKey{l.scope.Rank.Worker, l.scope.Rank.Rank}, l)
-	case l.scope.Workers != nil:
-		for _, id := range l.scope.Workers {
-			removeFrom(w.worker, id, l)
-		}
-	default:
-		w.wide = without(w.wide, l)
+// open has the lane looked at when its turn comes.
+func (c *class[T]) open(l *Lane[T]) {
+	if l.blocked {
+		l.blocked = false
+		c.settleLane(l)
 	}
 }
 
-func removeFrom[K comparable, T any](m map[K][]*Lane[T], key K, l *Lane[T]) {
-	if rest := without(m[key], l); len(rest) == 0 {
-		delete(m, key)
-	} else {
-		m[key] = rest
-	}
-}
-
-func without[T any](lanes []*Lane[T], l *Lane[T]) []*Lane[T] {
-	i := slices.Index(lanes, l)
-	if i < 0 {
-		return lanes
-	}
-	last := len(lanes) - 1
-	lanes[i] = lanes[last]
-	lanes[last] = nil
-	return lanes[:last]
+// block notes that the lane cannot run.
+func (c *class[T]) block(l *Lane[T]) {
+	l.blocked, l.hasWitness, l.asked = true, false, false
+	c.settleLane(l)
 }

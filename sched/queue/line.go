@@ -17,9 +17,11 @@ type Gate struct {
 	Eligible, Overloaded int
 	// MustWait: the request cannot run now.
 	MustWait bool
-	// RetestAt is the instant at which time alone may end that, NoDue if it
-	// cannot.
-	RetestAt int64
+	// Witness is a rank that shows that the request can run, if HasWitness.
+	Witness    RankID
+	HasWitness bool
+	// Looked is how many ranks were looked at.
+	Looked int
 }
 
 // AllOverloaded reports whether the request has ranks and all are overloaded.
@@ -50,17 +52,26 @@ const (
 	LostRace
 )
 
-// Refusal says why an arrival does not wait.
-type Refusal uint8
+// Reason says why an arrival does not wait.
+type Reason uint8
 
 const (
-	// RefusedFull means: the class is full, or never queues.
-	RefusedFull Refusal = iota
-	// RefusedToQueue means: the request asked not to wait.
-	RefusedToQueue
-	// RefusedOverloaded means: all its ranks are overloaded.
-	RefusedOverloaded
+	// Full means: the class is full, or never queues.
+	Full Reason = iota
+	// WouldQueue means: the request asked not to wait.
+	WouldQueue
+	// Overloaded means: all its ranks are overloaded.
+	Overloaded
 )
+
+// Rejection says why an arrival does not wait, given what its class amounts to
+// and, if it is full, the limit reached and its bound.
+type Rejection struct {
+	Why   Reason
+	Usage Usage
+	Limit string
+	Bound int64
+}
 
 // Host is what the line asks of the engine around it. All calls are made by the
 // goroutine that called the line.
@@ -73,173 +84,295 @@ type Host[T any] interface {
 	// Gate looks at the ranks. With exact set the answer must have been true at
 	// one instant, by the rules that held then: if that cannot be said the request
 	// need not wait. Else a look that is overtaken by a change may be wrong, if the
-	// change leaves a hint.
+	// change leaves a hint. If time alone will free one of the ranks, it has the
+	// line watch it.
 	Gate(class int, v T, exact bool) Gate
+	// Use looks at one rank.
+	Use(class int, v T, rank RankID) Use
 	// Usage is what the waiting requests of the class amount to, without those
 	// whose owner has gone.
 	Usage(class int) Usage
 	// DoNotQueue reports whether the request asked not to wait.
 	DoNotQueue(v T) bool
 
-	// Prepare selects a rank and books it, but tells nobody yet.
-	Prepare(class int, v T) Verdict
-	// Settle tells the owner what Prepare found. The request is in no queue by
-	// then.
-	Settle(v T)
-	// Refuse tells the owner that the request is refused, given what its class
-	// amounts to and, if it is full, the limit reached and its bound.
-	Refuse(class int, v T, why Refusal, usage Usage, limit string, bound int64)
-	// Stays is told that the request remains in the queue.
-	Stays(class int, v T)
+	// Book selects a rank and books it, but tells nobody yet.
+	Book(class int, v T) Verdict
+	// Grant tells the owner what Book found. The request is in no queue by then.
+	Grant(v T)
+	// Reject tells the owner of an arrival that it does not wait.
+	Reject(class int, v T, why Rejection)
+	// Queued is told that the request remains in the queue.
+	Queued(class int, v T)
 }
 
 // Line is the queue together with the rules of admission.
 type Line[T any] struct {
-	*Queue[T]
-	host Host[T]
-	test Test[T]
-	// Unfinished: an arrival was served, but then a race was lost or the budget
-	// used up for somebody else; reset by the caller.
-	Unfinished bool
+	q     *Queue[T]
+	host  Host[T]
+	ranks Ranks[T] // what the queue asks, by way of the host
+	// joined are the arrivals that were queued but may not remain: once nobody else
+	// can run, those that are left are tested against the limits, in ticket order.
+	// The first is at joinedFrom; one that has gone leaves nil.
+	joined     []*Entry[T]
+	joinedFrom int
 }
 
 // NewLine returns an empty line.
 func NewLine[T any](classes []ClassSpec, host Host[T]) *Line[T] {
-	l := &Line[T]{host: host}
-	l.test = func(class int, lane *Lane[T]) (bool, int64) {
-		gate := host.Gate(class, lane.First().Value, false)
-		lane.overloaded = gate.AllOverloaded()
-		return !gate.MustWait, gate.RetestAt
-	}
-	l.Reset(classes)
+	l := &Line[T]{q: New[T](classes), host: host}
+	l.ranks = lineRanks[T]{l}
 	return l
 }
 
-// Reset starts an empty queue with other classes.
-func (l *Line[T]) Reset(classes []ClassSpec) { l.Queue = New[T](classes) }
+// lineRanks is what the queue of a line asks about the ranks.
+type lineRanks[T any] struct{ *Line[T] }
+
+func (l lineRanks[T]) CanRun(lane *Lane[T], b *Budget) bool {
+	gate := l.host.Gate(lane.class.index, lane.First().Value, false)
+	b.Spend(CostLane + CostRank*gate.Looked)
+	lane.overloaded = gate.AllOverloaded()
+	if gate.HasWitness {
+		lane.SetWitness(gate.Witness)
+	}
+	return !gate.MustWait
+}
+
+func (l lineRanks[T]) CanUse(lane *Lane[T], rank RankID) Use {
+	return l.host.Use(lane.class.index, lane.First().Value, rank)
+}
 
 // Status is how far a call of the line came.
 type Status uint8
 
 const (
-	// Done means: nobody else can run, or the arrival is decided.
+	// Done means: nobody else can run, or the arrival is dealt with.
 	Done Status = iota
 	// Again means: a race was lost. Bring hints, instants that have passed and leavers
 	// up to date, and call again.
 	Again
+	// Paused means: as many were served as asked for, and more may follow.
+	Paused
 	// Exhausted means: the budget was used up first.
 	Exhausted
 )
 
-// Serve dispatches whoever can run, each when it is its turn. Every attempt
-// takes one from budget.
-func (l *Line[T]) Serve(budget *int) Status {
-	status, _ := l.serve(budget, nil)
-	return status
-}
-
-// serve also says whether watched was among those served: once settled, an entry
-// is its owner's and must not be looked at.
-func (l *Line[T]) serve(budget *int, watched *Entry[T]) (status Status, served bool) {
-	for l.Len() > 0 {
-		if *budget <= 0 {
-			return Exhausted, served
+// Serve dispatches who can run, each when it is its turn, up to so many.
+func (l *Line[T]) Serve(most int, b *Budget) Status {
+	for served := 0; l.q.length > 0; served++ {
+		switch {
+		case b.Exhausted():
+			return Exhausted
+		case served == most:
+			return Paused
 		}
-		e := l.Next(l.host.Now(), l.test)
+		e, ok := l.q.Next(l.host.Now(), l.ranks, b)
+		if !ok {
+			return Exhausted
+		}
 		if e == nil {
 			break
 		}
-		*budget--
+		b.Spend(CostGrant)
 		value := e.Value
-		if l.host.Prepare(e.Class(), value) == LostRace {
-			return Again, served
+		if l.host.Book(e.class, value) == LostRace {
+			// What the witness says is not enough: look at all the ranks.
+			e.lane.hasWitness, e.lane.asked = false, false
+			return Again
 		}
-		l.Commit()
-		served = served || e == watched
-		l.host.Settle(value)
-	}
-	return Done, served
-}
-
-// Arrive decides about an arrival of the class: admitted, queued or refused.
-// Unless the status is Done the arrival has left no trace, and is to be brought
-// again.
-func (l *Line[T]) Arrive(class int, e *Entry[T], budget *int) Status {
-	rules := l.host.Rules(class)
-	limit, never := rules.NeverQueues()
-	if lane := l.classes[class].lanes[e.Lane]; lane != nil && lane.blocked && !lane.overloaded && !never {
-		// Who is as bound as it is waits already: it will too.
-		return l.stand(class, e, rules, budget)
-	}
-	gate := l.host.Gate(class, e.Value, false)
-	if gate.AllOverloaded() {
-		l.host.Refuse(class, e.Value, RefusedOverloaded, Usage{}, "", 0)
-		return Done
-	}
-	var usage Usage
-	if never {
-		usage = l.host.Usage(class)
-	}
-	switch {
-	case never && rules.CanQueue() && usage.Requests > 0:
-		l.host.Refuse(class, e.Value, RefusedFull, usage, limit, 0)
-		return Done
-	case never && gate.MustWait:
-		if !l.host.Gate(class, e.Value, true).MustWait {
-			return l.again(budget)
-		}
-		l.host.Refuse(class, e.Value, RefusedFull, usage, limit, 0)
-		return Done
-	case never, l.Len() == 0 && !gate.MustWait:
-		if l.host.Prepare(class, e.Value) == LostRace {
-			return l.again(budget)
-		}
-		l.host.Settle(e.Value)
-		return Done
-	}
-	return l.stand(class, e, rules, budget)
-}
-
-// stand queues the arrival and dispatches whatever can now run. Limits are for
-// those who would remain.
-func (l *Line[T]) stand(class int, e *Entry[T], rules Rules, budget *int) Status {
-	l.Add(class, e)
-	status, served := l.serve(budget, e)
-	if served {
-		if status != Done {
-			l.Unfinished = true
-		}
-		return Done
-	}
-	if status != Done {
-		l.Remove(e)
-		return status
-	}
-	usage := l.host.Usage(class)
-	limit, _, bound, full := rules.LimitReached(usage.Requests, usage.Raw, usage.Cached, l.host.Workers())
-	if !full && !l.host.DoNotQueue(e.Value) {
-		l.host.Stays(class, e.Value)
-		return Done
-	}
-	l.Remove(e)
-	// A refusal must have been right at one instant: between two looks of a pass
-	// over the ranks load may have moved from one to the other, and between the two
-	// of the usage, which others only lower, somebody may have left.
-	if !l.host.Gate(class, e.Value, true).MustWait || l.host.Usage(class) != usage {
-		l.UnblockAll()
-		return l.again(budget)
-	}
-	if full {
-		l.host.Refuse(class, e.Value, RefusedFull, usage, limit, bound)
-	} else {
-		l.host.Refuse(class, e.Value, RefusedToQueue, usage, "", 0)
+		l.q.Commit()
+		l.leaveJoined(e)
+		l.host.Grant(value)
 	}
 	return Done
 }
 
-func (l *Line[T]) again(budget *int) Status {
-	if *budget--; *budget <= 0 {
+// Arrive decides about an arrival of the class when nobody else can run: it is
+// admitted, rejected or queued; one that is queued has joined. Unless the status
+// is Done the arrival has left no trace, and is to be brought again.
+func (l *Line[T]) Arrive(class int, e *Entry[T], b *Budget) Status {
+	rules := l.host.Rules(class)
+	limit, never := rules.NeverQueues()
+	if !never {
+		if l.mustWaitToo(class, e) {
+			l.join(class, e)
+			return Done
+		}
+	}
+	gate := l.gate(class, e, b)
+	switch {
+	case gate.AllOverloaded():
+		l.host.Reject(class, e.Value, Rejection{Why: Overloaded})
+		return Done
+	case never:
+		return l.arriveNever(class, e, rules, limit, gate, b)
+	case l.q.length > 0 || gate.MustWait:
+		l.join(class, e)
+		return Done
+	}
+	return l.admit(class, e, b)
+}
+
+// Join queues an arrival while others are still being served, so that its
+// priority or due time counts from now on. It reports false, and the arrival is to
+// be brought when nobody else can run, if its class never queues.
+func (l *Line[T]) Join(class int, e *Entry[T], b *Budget) bool {
+	if _, never := l.host.Rules(class).NeverQueues(); never {
+		return false
+	}
+	if !l.mustWaitToo(class, e) && l.gate(class, e, b).AllOverloaded() {
+		l.host.Reject(class, e.Value, Rejection{Why: Overloaded})
+		return true
+	}
+	l.join(class, e)
+	return true
+}
+
+func (l *Line[T]) gate(class int, e *Entry[T], b *Budget) Gate {
+	gate := l.host.Gate(class, e.Value, false)
+	b.Spend(CostRank * gate.Looked)
+	return gate
+}
+
+// mustWaitToo reports whether others wait that are as bound as the arrival, and
+// cannot run: then it cannot either, and the ranks need not be looked at.
+func (l *Line[T]) mustWaitToo(class int, e *Entry[T]) bool {
+	lane := l.q.classes[class].lane(e.Lane)
+	return lane != nil && lane.blocked && !lane.overloaded && lane.stamp == l.q.stamp
+}
+
+// admit books for an arrival that need not stand in line.
+func (l *Line[T]) admit(class int, e *Entry[T], b *Budget) Status {
+	b.Spend(CostGrant)
+	if l.host.Book(class, e.Value) == LostRace {
+		return Again
+	}
+	l.host.Grant(e.Value)
+	return Done
+}
+
+func (l *Line[T]) arriveNever(class int, e *Entry[T], rules Rules, limit string, gate Gate, b *Budget) Status {
+	usage := l.host.Usage(class)
+	full := Rejection{Why: Full, Usage: usage, Limit: limit}
+	switch {
+	case rules.CanQueue() && usage.Requests > 0:
+		l.host.Reject(class, e.Value, full)
+		return Done
+	case gate.MustWait:
+		if !l.exactly(class, e, b) {
+			return Again
+		}
+		l.host.Reject(class, e.Value, full)
+		return Done
+	}
+	return l.admit(class, e, b)
+}
+
+// exactly reports whether the request must wait, at one instant.
+func (l *Line[T]) exactly(class int, e *Entry[T], b *Budget) bool {
+	gate := l.host.Gate(class, e.Value, true)
+	b.Spend(CostRank * gate.Looked)
+	return gate.MustWait
+}
+
+func (l *Line[T]) join(class int, e *Entry[T]) {
+	l.q.Add(class, e)
+	l.joined = append(l.joined, e)
+	e.joined = len(l.joined)
+}
+
+// leaveJoined takes an entry off the list of those that may not remain.
+func (l *Line[T]) leaveJoined(e *Entry[T]) {
+	if e.joined == 0 {
+		return
+	}
+	l.joined[e.joined-1] = nil
+	e.joined = 0
+}
+
+// SettleJoined decides whether the first arrival that has joined remains, now that
+// nobody can run: limits are for those who would. It is Done if there is none, and
+// Paused if there may be more.
+func (l *Line[T]) SettleJoined(b *Budget) Status {
+	for l.joinedFrom < len(l.joined) && l.joined[l.joinedFrom] == nil {
+		l.joinedFrom++
+	}
+	if l.joinedFrom == len(l.joined) {
+		l.joined, l.joinedFrom = l.joined[:0], 0
+		if cap(l.joined) > maxJoinedKept {
+			l.joined = nil
+		}
+		return Done
+	}
+	if !b.Spend(CostEntry) {
 		return Exhausted
 	}
-	return Again
+	return l.remain(l.joined[l.joinedFrom], b)
 }
+
+// maxJoinedKept bounds the room that is kept for arrivals.
+const maxJoinedKept = 1024
+
+func (l *Line[T]) remain(e *Entry[T], b *Budget) Status {
+	class := e.class
+	usage := l.host.Usage(class)
+	limit, _, bound, full := l.host.Rules(class).LimitReached(usage.Requests, usage.Raw, usage.Cached, l.host.Workers())
+	why := Rejection{Why: WouldQueue, Usage: usage}
+	switch {
+	case full:
+		why = Rejection{Why: Full, Usage: usage, Limit: limit, Bound: bound}
+	case !l.host.DoNotQueue(e.Value):
+		l.leaveJoined(e)
+		l.host.Queued(class, e.Value)
+		return Paused
+	}
+	// A rejection must have been right at one instant: between two looks of a pass
+	// over the ranks load may have moved from one to the other, and between the two
+	// of the usage, which others only lower, somebody may have left.
+	if !l.exactly(class, e, b) || l.host.Usage(class) != usage {
+		l.q.open(e.lane)
+		return Again
+	}
+	l.Remove(e)
+	l.host.Reject(class, e.Value, why)
+	return Paused
+}
+
+// Reset starts an empty queue with other classes. Those that have joined, and are
+// added to it, stay so.
+func (l *Line[T]) Reset(classes []ClassSpec) (before *Queue[T]) {
+	before, l.q = l.q, New[T](classes)
+	return before
+}
+
+// Rebuild makes the queue anew from those who wait, after it was broken off in the
+// middle of a change. Deficits start at 0.
+func (l *Line[T]) Rebuild() {
+	before := l.q
+	specs := make([]ClassSpec, len(before.classes))
+	for i, c := range before.classes {
+		specs[i] = ClassSpec{Order: c.order, Quantum: c.quant, MaxAge: c.maxAge}
+	}
+	l.q = New[T](specs)
+	for e := before.oldest; e != nil; {
+		later := e.later
+		e.earlier, e.later, e.lane = nil, nil, nil
+		l.q.Add(e.class, e)
+		e = later
+	}
+}
+
+// Add queues an entry that waited in another queue before. REQUIRES: it is in no
+// queue.
+func (l *Line[T]) Add(class int, e *Entry[T]) { l.q.Add(class, e) }
+
+// Remove takes an entry out; it does nothing if the entry is not queued.
+func (l *Line[T]) Remove(e *Entry[T]) {
+	l.leaveJoined(e)
+	l.q.Remove(e)
+}
+
+// Queue returns the queue of the line, to be looked at.
+func (l *Line[T]) Queue() *Queue[T] { return l.q }
+
+// Len returns the number of requests that wait.
+func (l *Line[T]) Len() int { return l.q.length }

@@ -70,6 +70,7 @@ type fakeHost struct {
 	// onExact happens in the middle of the next exact look.
 	onExact func()
 	gates   int
+	leaving bool // somebody has left and is still queued
 
 	waiting []*caller
 	log     []string
@@ -92,7 +93,7 @@ func (h *fakeHost) Workers() int64        { return h.workers }
 
 func (h *fakeHost) Gate(class int, _ *caller, exact bool) Gate {
 	h.gates++
-	g := Gate{Eligible: h.ranks, Overloaded: h.overloaded, RetestAt: NoDue}
+	g := Gate{Eligible: h.ranks, Overloaded: h.overloaded, Looked: h.ranks}
 	full := h.free <= 0 && (!exact || !h.idleIfExact)
 	g.MustWait = h.ranks > 0 && h.rules[class].canQueue && (full || g.AllOverloaded())
 	if exact && h.idleIfExact {
@@ -118,7 +119,7 @@ func (h *fakeHost) Usage(class int) (u Usage) {
 
 func (h *fakeHost) DoNotQueue(c *caller) bool { return c.doNotQueue }
 
-func (h *fakeHost) Prepare(class int, c *caller) Verdict {
+func (h *fakeHost) Book(class int, c *caller) Verdict {
 	if h.races > 0 {
 		h.races--
 		return LostRace
@@ -130,7 +131,7 @@ func (h *fakeHost) Prepare(class int, c *caller) Verdict {
 	return Settled
 }
 
-func (h *fakeHost) Settle(c *caller) {
+func (h *fakeHost) Grant(c *caller) {
 	h.gone(c)
 	h.log = append(h.log, c.name+" in")
 }
@@ -139,15 +140,23 @@ func (h *fakeHost) gone(c *caller) {
 	h.waiting = slices.DeleteFunc(h.waiting, func(o *caller) bool { return o == c })
 }
 
-func (h *fakeHost) Refuse(class int, c *caller, why Refusal, usage Usage, limit string, bound int64) {
-	text := [...]string{RefusedFull: "full", RefusedToQueue: "would queue", RefusedOverloaded: "overloaded"}[why]
-	if why == RefusedFull {
-		text = fmt.Sprintf("full, %s %d of %d", limit, usage.Of(limit), bound)
+func (h *fakeHost) Reject(class int, c *caller, why Rejection) {
+	text := [...]string{Full: "full", WouldQueue: "would queue", Overloaded: "overloaded"}[why.Why]
+	if why.Why == Full {
+		text = fmt.Sprintf("full, %s %d of %d", why.Limit, why.Usage.Of(why.Limit), why.Bound)
 	}
 	h.log = append(h.log, fmt.Sprintf("%s refused: %s", c.name, text))
 }
 
-func (h *fakeHost) Stays(class int, c *caller) {
+// Use implements Host: one rank shows that there is room.
+func (h *fakeHost) Use(class int, _ *caller, _ RankID) Use {
+	if h.free <= 0 {
+		return Busy
+	}
+	return Usable
+}
+
+func (h *fakeHost) Queued(class int, c *caller) {
 	c.counted, c.class = true, class
 	h.waiting = append(h.waiting, c)
 	h.log = append(h.log, c.name+" stays")
@@ -166,21 +175,56 @@ func entryOf(c *caller, seq uint64) *Entry[*caller] {
 	}
 }
 
-// arrive brings an arrival once, with a budget of plenty.
+const plenty = 1 << 20
+
+// arrive brings an arrival once, with a budget of plenty, and has done what
+// follows.
 func (h *fakeHost) arrive(class int, seq uint64, c *caller) Status {
 	h.t.Helper()
-	budget := 100
-	status := h.line.Arrive(class, entryOf(c, seq), &budget)
+	budget := NewBudget(plenty)
+	return h.bring(class, entryOf(c, seq), &budget)
+}
+
+// bring is what an engine does about an arrival.
+func (h *fakeHost) bring(class int, e *Entry[*caller], b *Budget) Status {
+	h.t.Helper()
+	status := h.work(b)
+	if status == Done {
+		if status = h.line.Arrive(class, e, b); status == Done {
+			status = h.work(b)
+		}
+	}
 	h.check()
 	return status
 }
 
+// work serves who can run, and decides about those who have joined.
+func (h *fakeHost) work(b *Budget) Status {
+	for {
+		status := h.line.Serve(8, b)
+		if status == Done {
+			if status = h.line.SettleJoined(b); status == Done {
+				return Done
+			}
+		}
+		if status != Paused {
+			return status
+		}
+	}
+}
+
 func (h *fakeHost) check() {
 	h.t.Helper()
-	if err := h.line.Check(); err != nil {
+	if err := h.line.q.Check(); err != nil {
 		h.t.Fatal(err)
 	}
-	if h.line.Len() != len(h.waiting) {
+	joined := 0
+	for _, e := range h.line.joined {
+		if e != nil {
+			joined++
+		}
+	}
+	if h.line.Len() != len(h.waiting)+joined && !h.leaving {
 		h.t.Fatalf("%d are queued, the host was told of %d", h.line.Len(), len(h.waiting))
 	}
 }
@@ -207,7 +251,7 @@ func TestDirectAdmission(t *testing.T) {
 	}
 	// Without a threshold nobody waits; and rounds know nothing of any of them.
 	h.expect(1, 3, &caller{name: "c", raw: 50}, "c in")
-	if got := roundOf(h.line.Queue); got != "A0 B0" {
+	if got := roundOf(h.line.q); got != "A0 B0" {
 		t.Fatalf("the round is %q", got)
 	}
 }
@@ -226,13 +270,13 @@ func TestFreedCapacityGoesToWhoseTurnItIs(t *testing.T) {
 	h.expect(0, 2, &caller{name: "b"}, "b stays")
 	// Something is freed and the hint is in; then somebody comes.
 	h.free = 1
-	h.line.UnblockAll()
+	h.line.q.OpenAll()
 	h.expect(0, 3, &caller{name: "c"}, "a in; c stays")
 	// There is a backlog: even who need not wait stands in line, and is served.
 	h.expect(1, 4, &caller{name: "d"}, "d in")
 	// With room for all, those before go first.
 	h.free = 3
-	h.line.UnblockAll()
+	h.line.q.OpenAll()
 	h.expect(0, 5, &caller{name: "e"}, "b in; c in; e in")
 	if h.line.Len() != 0 {
 		t.Fatalf("%d wait", h.line.Len())
@@ -245,7 +289,7 @@ func TestArrivalTakesItsTurnAmongTheClasses(t *testing.T) {
 	h := newHost(t, 0, queueing(), queueing())
 	h.expect(0, 1, &caller{name: "a", raw: 5}, "a stays")
 	h.free = 1
-	h.line.UnblockAll()
+	h.line.q.OpenAll()
 	h.expect(1, 2, &caller{name: "b", raw: 5}, "a in; b stays")
 }
 
@@ -256,13 +300,13 @@ func TestServe(t *testing.T) {
 		h.expect(0, uint64(i+1), &caller{name: name}, name+" stays")
 	}
 	h.free = 2
-	budget := 10
-	if status := h.line.Serve(&budget); status != Done || h.told() != "" {
+	budget := NewBudget(plenty)
+	if status := h.line.Serve(10, &budget); status != Done || h.told() != "" {
 		t.Fatal("served before anything was tested again")
 	}
-	h.line.UnblockAll()
-	if status := h.line.Serve(&budget); status != Done || h.told() != "a in; b in" || budget != 8 {
-		t.Fatalf("status %d, budget %d", status, budget)
+	h.line.q.OpenAll()
+	if status := h.line.Serve(10, &budget); status != Done || h.told() != "a in; b in" {
+		t.Fatalf("status %d", status)
 	}
 	h.check()
 }
@@ -274,22 +318,76 @@ func TestServeKeepsItsBudget(t *testing.T) {
 		h.expect(0, uint64(i+1), &caller{name: name}, name+" stays")
 	}
 	h.free = 3
-	h.line.UnblockAll()
-	budget := 2
-	if status := h.line.Serve(&budget); status != Exhausted || h.told() != "a in; b in" || budget != 0 {
-		t.Fatalf("status %d, budget %d", status, budget)
+	h.line.q.OpenAll()
+	budget := NewBudget(CostGrant + 50)
+	if status := h.line.Serve(10, &budget); status != Exhausted || h.told() != "a in; b in" || !budget.Exhausted() {
+		t.Fatalf("status %d, budget %d", status, budget.Left())
 	}
-	// A lost race costs one as well, and serves nobody.
-	h.races, budget = 1, 2
-	round := roundOf(h.line.Queue)
-	if status := h.line.Serve(&budget); status != Again || h.told() != "" || budget != 1 {
-		t.Fatalf("status %d, budget %d", status, budget)
+	// A lost race costs as much, and serves nobody.
+	h.races, budget = 1, NewBudget(CostGrant+50)
+	round := roundOf(h.line.q)
+	if status := h.line.Serve(10, &budget); status != Again || h.told() != "" || budget.Left() > 50 {
+		t.Fatalf("status %d, budget %d", status, budget.Left())
 	}
-	if got := roundOf(h.line.Queue); got != round || h.line.Len() != 1 {
+	if got := roundOf(h.line.q); got != round || h.line.Len() != 1 {
 		t.Fatalf("the lost race left a trace: %q, %d wait", got, h.line.Len())
 	}
-	if status := h.line.Serve(&budget); status != Done || h.told() != "c in" {
+	if status := h.line.Serve(10, &budget); status != Done || h.told() != "c in" {
 		t.Fatalf("status %d", status)
+	}
+}
+
+// After so many grants the line pauses, so that arrivals can be looked at.
+func TestServePauses(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, 0, queueing())
+	for i, name := range []string{"a", "b", "c"} {
+		h.expect(0, uint64(i+1), &caller{name: name}, name+" stays")
+	}
+	h.free = 4
+	h.line.q.OpenAll()
+	budget := NewBudget(plenty)
+	if status := h.line.Serve(2, &budget); status != Paused || h.told() != "a in; b in" {
+		t.Fatalf("status %d", status)
+	}
+	// One that comes now and has the higher priority goes before those left.
+	urgent := entryOf(&caller{name: "urgent"}, 4)
+	urgent.Priority = 1
+	if !h.line.Join(0, urgent, &budget) {
+		t.Fatal("it did not join")
+	}
+	if status := h.work(&budget); status != Done || h.told() != "urgent in; c in" {
+		t.Fatalf("status %d", status)
+	}
+}
+
+// Those who join while others are served are tested against the limits, in the
+// order in which they came, when nobody else can run.
+func TestThoseWhoJoinedAreTestedAtRest(t *testing.T) {
+	t.Parallel()
+	limited, never := queueing(), queueing()
+	limited.requests, never.requests = 1, 0 // of 2 workers: 2
+	h := newHost(t, 0, limited, never)
+	h.expect(0, 1, &caller{name: "a"}, "a stays")
+	h.expect(0, 2, &caller{name: "b"}, "b stays")
+	budget := NewBudget(plenty)
+	for i, c := range []*caller{{name: "c"}, {name: "d", doNotQueue: true}, {name: "e"}, {name: "f"}} {
+		if !h.line.Join(0, entryOf(c, uint64(i+3)), &budget) {
+			t.Fatal("it did not join")
+		}
+	}
+	if h.line.Join(1, entryOf(&caller{name: "g"}, 7), &budget) {
+		t.Fatal("one that never waits has joined")
+	}
+	h.free = 3
+	h.line.q.OpenAll()
+	if status := h.work(&budget); status != Done || h.told() != "a in; b in; c in; d refused: would queue; e stays; f stays" {
+		t.Fatalf("status %d", status)
+	}
+	h.overloaded = 2
+	h.line.q.OpenAll()
+	if !h.line.Join(0, entryOf(&caller{name: "h"}, 8), &budget) || h.told() != "h refused: overloaded" {
+		t.Fatal("all its ranks are overloaded")
 	}
 }
 
@@ -324,9 +422,9 @@ func TestNeverQueueClass(t *testing.T) {
 			// A backlog of its own, as a change of profile may leave, is one.
 			left := &caller{name: "left", raw: 7, cached: 3}
 			h.line.Add(0, entryOf(left, 5))
-			h.Stays(0, left)
+			h.Queued(0, left)
 			h.told()
-			h.free = 1
+			h.free = 0
 			usage := map[string]int64{"requests": 1, "raw-tokens": 7, "cached-tokens": 3}[limit]
 			h.expect(0, 6, &caller{name: "e"}, fmt.Sprintf("e refused: full, %s %d of 0", limit, usage))
 		})
@@ -344,12 +442,12 @@ func TestLimitsAreForWhoWouldRemain(t *testing.T) {
 	h.expect(1, 4, &caller{name: "d"}, "d stays") // the limits are each class's own
 	// It would be full, but then it is not: what runs makes room first.
 	h.free = 1
-	h.line.UnblockAll()
+	h.line.q.OpenAll()
 	h.expect(0, 5, &caller{name: "e"}, "a in; e stays")
-	// Full, but the arrival itself can run.
+	// Full, but the arrival itself can run, after those before it.
 	h.free = 4
-	h.line.UnblockAll()
-	h.expect(0, 6, &caller{name: "f"}, "b in; e in; f in; d in")
+	h.line.q.OpenAll()
+	h.expect(0, 6, &caller{name: "f"}, "b in; e in; d in; f in")
 }
 
 func TestWhoeverCrossesALimitIsAccepted(t *testing.T) {
@@ -365,8 +463,8 @@ func TestWhoeverCrossesALimitIsAccepted(t *testing.T) {
 	h.expect(1, 6, &caller{name: "f", raw: 100}, "f refused: full, cached-tokens 100 of 100")
 	// Fewer workers evict nobody.
 	h.workers = 1
-	budget := 10
-	if status := h.line.Serve(&budget); status != Done || h.line.Len() != 4 {
+	budget := NewBudget(plenty)
+	if status := h.line.Serve(10, &budget); status != Done || h.line.Len() != 4 {
 		t.Fatalf("status %d, %d wait", status, h.line.Len())
 	}
 }
@@ -403,19 +501,20 @@ func TestRefusalKnowsWhoHasLeft(t *testing.T) {
 		h.expect(0, 1, &caller{name: "a"}, "a stays")
 		if !test.noQueue {
 			h.line.Add(0, leaves)
-			h.Stays(0, last)
+			h.Queued(0, last)
 			h.told()
 		}
 		h.onExact = func() { h.waiting = h.waiting[:len(h.waiting)-1] }
+		h.leaving = true
 		b := &caller{name: "b", doNotQueue: test.noQueue}
-		budget := 100
-		if status := h.line.Arrive(0, entryOf(b, 3), &budget); status != Again || h.told() != "" {
+		if status := h.arrive(0, 3, b); status != Again || h.told() != "" {
 			t.Fatalf("status %d", status)
 		}
 		if !test.noQueue {
 			h.line.Remove(leaves)
 		}
-		h.line.Arrive(0, entryOf(b, 3), &budget)
+		budget := NewBudget(plenty)
+		h.work(&budget)
 		if got := h.told(); got != test.want {
 			t.Fatalf("told %q, want %q", got, test.want)
 		}
@@ -436,7 +535,7 @@ func TestWouldQueueLeavesNoTrace(t *testing.T) {
 	// The limits come first.
 	h.expect(0, 3, &caller{name: "c", doNotQueue: true}, "c refused: full, requests 1 of 1")
 	h.free = 2
-	h.line.UnblockAll()
+	h.line.q.OpenAll()
 	h.expect(0, 4, &caller{name: "d", doNotQueue: true}, "b in; d in")
 }
 
@@ -447,20 +546,20 @@ func TestAllOverloaded(t *testing.T) {
 	h := newHost(t, 0, queueing(), never, open())
 	h.expect(0, 1, &caller{name: "waits"}, "waits stays")
 	h.overloaded = 2
-	h.line.UnblockAll() // it is another world
+	h.line.q.OpenAll() // it is another world
 	for class, name := range []string{"a", "b", "c"} {
 		h.expect(class, uint64(class+2), &caller{name: name, doNotQueue: true}, name+" refused: overloaded")
 	}
 	// Who waits goes on waiting; and that its lane is known to be blocked spares
 	// nobody the answer.
-	budget := 10
-	if h.line.Serve(&budget); h.line.Len() != 1 || h.told() != "" {
+	budget := NewBudget(plenty)
+	if h.line.Serve(10, &budget); h.line.Len() != 1 || h.told() != "" {
 		t.Fatal("overload drove somebody out")
 	}
 	h.expect(0, 8, &caller{name: "late"}, "late refused: overloaded")
 	// One that is not suffices.
 	h.overloaded, h.free = 1, 1
-	h.line.UnblockAll()
+	h.line.q.OpenAll()
 	h.expect(0, 9, &caller{name: "d"}, "waits in; d stays")
 }
 
@@ -483,10 +582,10 @@ func TestArrivalJoinsABlockedLane(t *testing.T) {
 	}
 	// And one that never waits is told at once.
 	h.line.Add(1, entryOf(&caller{name: "left by another profile"}, 4))
-	h.Stays(1, h.line.All()[2].Value)
+	h.Queued(1, slices.Collect(h.line.q.All)[2].Value)
 	h.told()
-	budget := 10
-	h.line.Serve(&budget)
+	budget := NewBudget(plenty)
+	h.line.Serve(10, &budget)
 	h.expect(1, 5, &caller{name: "d"}, "d refused: full, requests 1 of 0")
 }
 
@@ -506,7 +605,7 @@ func TestLostRaceLeavesNoTrace(t *testing.T) {
 		h := newHost(t, 0, queueing())
 		h.expect(0, 1, &caller{name: "a"}, "a stays")
 		h.free, h.races = 2, 1
-		h.line.UnblockAll()
+		h.line.q.OpenAll()
 		if status := h.arrive(0, 2, &caller{name: "b"}); status != Again || h.told() != "" || h.line.Len() != 1 {
 			t.Fatalf("status %d", status)
 		}
@@ -516,55 +615,40 @@ func TestLostRaceLeavesNoTrace(t *testing.T) {
 		t.Parallel()
 		h := newHost(t, 1, queueing())
 		h.races = 100
-		budget, calls := 5, 0
+		budget, calls := NewBudget(5*CostGrant), 0
 		e := entryOf(&caller{name: "a"}, 1)
-		status := Again
-		for ; status == Again; calls++ {
-			status = h.line.Arrive(0, e, &budget)
+		for ; !budget.Exhausted(); calls++ {
+			if status := h.line.Arrive(0, e, &budget); status != Again {
+				t.Fatalf("status %d", status)
+			}
 		}
-		if status != Exhausted || budget != 0 || calls != 5 || h.line.Len() != 0 || e.Queued() {
-			t.Fatalf("status %d, budget %d after %d calls", status, budget, calls)
+		if calls != 5 || h.line.Len() != 0 || e.Queued() {
+			t.Fatalf("%d calls", calls)
 		}
 	})
 }
 
-func TestUsedUpBudgetLeavesNoTrace(t *testing.T) {
+// An arrival that came to stand in line before the budget was used up is decided
+// when there is more; who was served before was served as without it.
+func TestUsedUpBudget(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, 0, queueing(), queueing())
 	for i, name := range []string{"a", "b", "c"} {
 		h.expect(0, uint64(i+1), &caller{name: name}, name+" stays")
 	}
 	h.free = 5
-	h.line.UnblockAll()
-	budget := 2
+	h.line.q.OpenAll()
+	budget := NewBudget(CostGrant + 50)
 	e := entryOf(&caller{name: "d"}, 4)
-	// Others were served, as they would have been without it.
-	if status := h.line.Arrive(1, e, &budget); status != Exhausted || h.told() != "a in; b in" || e.Queued() {
+	if status := h.bring(1, e, &budget); status != Exhausted || h.told() != "a in; b in" || e.Queued() {
 		t.Fatalf("status %d", status)
 	}
-	h.check()
-	if got := h.line.Deficit(1); got != 0 {
+	if got := h.line.q.Deficit(1); got != 0 {
 		t.Fatalf("it left a deficit of %d", got)
 	}
-	budget = 10
-	if status := h.line.Arrive(1, e, &budget); status != Done || h.told() != "c in; d in" {
+	budget = NewBudget(plenty)
+	if status := h.bring(1, e, &budget); status != Done || h.told() != "c in; d in" {
 		t.Fatalf("status %d", status)
-	}
-}
-
-// Served with the last of the budget: it is decided, whoever else has to wait
-// for the next epoch.
-func TestServedWithTheLastOfTheBudget(t *testing.T) {
-	t.Parallel()
-	h := newHost(t, 0, queueing())
-	h.expect(0, 1, &caller{name: "a"}, "a stays")
-	h.free = 5
-	h.line.UnblockAll()
-	budget := 1
-	e := entryOf(&caller{name: "b"}, 2)
-	e.Priority = 1
-	if status := h.line.Arrive(0, e, &budget); status != Done || h.told() != "b in" || h.line.Len() != 1 {
-		t.Fatalf("status %d, %d wait", status, h.line.Len())
 	}
 }
 
@@ -596,15 +680,22 @@ func TestRefusalIsLookedAtTwice(t *testing.T) {
 			}
 			h.idleIfExact = true
 			waiting := h.line.Len()
-			if status := h.arrive(0, 3, &test.c); status != Again || h.told() != "" || h.line.Len() != waiting {
+			if status := h.arrive(0, 3, &test.c); status != Again || h.told() != "" {
 				t.Fatalf("status %d", status)
 			}
-			// Brought again it finds the room, or those before it do.
+			// Looked at again it finds the room, or those before it do.
 			want := "x in"
 			if backlog != "" {
 				want = backlog + "x stays"
 			}
-			h.expect(0, 3, &test.c, want)
+			if h.line.Len() == waiting {
+				h.expect(0, 3, &test.c, want) // it left no trace
+				return
+			}
+			budget := NewBudget(plenty)
+			if status := h.work(&budget); status != Done || h.told() != want {
+				t.Fatalf("status %d", status)
+			}
 		})
 	}
 }
@@ -613,17 +704,17 @@ func TestResetStartsAnew(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, 0, queueing())
 	h.expect(0, 1, &caller{name: "a"}, "a stays")
-	e := h.line.All()[0]
+	e := slices.Collect(h.line.q.All)[0]
 	h.line.Remove(e)
 	h.line.Reset(quanta(5, 7))
 	h.rules = []fakeRules{queueing(), queueing()}
 	h.line.Add(1, e)
-	if h.line.Pending(1) != 1 || h.line.Pending(0) != 0 || roundOf(h.line.Queue) != "A0 B0" {
-		t.Fatalf("the round is %q", roundOf(h.line.Queue))
+	if h.line.q.Pending(1) != 1 || h.line.q.Pending(0) != 0 || roundOf(h.line.q) != "A0 B0" {
+		t.Fatalf("the round is %q", roundOf(h.line.q))
 	}
 	h.free = 1
-	budget := 1
-	if status := h.line.Serve(&budget); status != Done || h.told() != "a in" {
+	budget := NewBudget(plenty)
+	if status := h.line.Serve(10, &budget); status != Done || h.told() != "a in" {
 		t.Fatalf("status %d", status)
 	}
 }

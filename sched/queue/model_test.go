@@ -217,6 +217,7 @@ var poolLanes = []poolLane{
 	{key: "", serves: func(lifecycle.RankID) bool { return true }},
 	{key: "without 1", serves: func(r lifecycle.RankID) bool { return r.Worker != 1 }},
 	{key: "tainted", serves: func(r lifecycle.RankID) bool { return r.Worker == 2 }},
+	{key: "tainted otherwise", serves: func(r lifecycle.RankID) bool { return r.Worker == 1 }},
 	{
 		key: "pin 0/1", scope: Scope{Pinned: true, Rank: lifecycle.RankID{Rank: 1}},
 		serves: func(r lifecycle.RankID) bool { return r == lifecycle.RankID{Rank: 1} },
@@ -257,6 +258,9 @@ type differential struct {
 	pool *pool
 	now  int64
 	seq  uint64
+	// untold: one rank is never enough to tell; budget is what a piece of work has.
+	untold bool
+	budget int
 }
 
 func (d *differential) byte() int {
@@ -294,6 +298,8 @@ func runDifferential(tb testing.TB, data []byte) {
 		d.note("class %c: %+v", 'A'+i, specs[i])
 	}
 	d.q, d.m = New[int](specs), newModel(specs)
+	how := d.byte()
+	d.untold, d.budget = how%4 == 3, 1+how/4*8
 	for len(d.data) > 0 {
 		d.step()
 		d.compare()
@@ -302,7 +308,7 @@ func runDifferential(tb testing.TB, data []byte) {
 }
 
 func (d *differential) step() {
-	switch d.byte() % 16 {
+	switch d.byte() % 17 {
 	case 0, 1, 2, 3:
 		d.add()
 	case 4:
@@ -320,14 +326,20 @@ func (d *differential) step() {
 	case 13:
 		d.now += int64(d.byte() % 12)
 		d.note("at %d", d.now)
-		d.q.UnblockDue(d.now)
+		budget := NewBudget(1 << 20)
+		d.q.FreeDue(d.now, &budget)
 		d.overdue()
 	case 14:
-		e := d.q.Next(d.now, d.test) // and no Commit
+		e := d.next() // and no Commit
 		d.note("next is %v", e)
+	case 16: // several ranks at once
+		for range 2 + d.byte()%5 {
+			r := &d.pool.ranks[d.byte()%len(d.pool.ranks)]
+			d.load(r, max(r.level-1-d.byte()%4, 0))
+		}
 	case 15:
-		d.note("unblock all")
-		d.q.UnblockAll()
+		d.note("open all")
+		d.q.OpenAll()
 	}
 }
 
@@ -360,8 +372,51 @@ func (d *differential) remove() {
 	}
 }
 
-func (d *differential) test(class int, l *Lane[int]) (bool, int64) {
-	return d.pool.canRun(class, l.First().Lane, d.now)
+// CanRun implements Ranks.
+func (d *differential) CanRun(l *Lane[int], b *Budget) bool {
+	b.Spend(CostLane)
+	class, key := l.Class(), l.First().Lane
+	at := slices.IndexFunc(poolLanes, func(l poolLane) bool { return l.key == key })
+	for i := range d.pool.ranks {
+		if r := &d.pool.ranks[i]; poolLanes[at].serves(r.id) && r.busy(class, d.now) && r.idleAt != NoDue {
+			d.q.Watch(r.id, r.idleAt)
+		}
+	}
+	ok, _ := d.pool.canRun(class, key, d.now)
+	return ok
+}
+
+// CanUse implements Ranks.
+func (d *differential) CanUse(l *Lane[int], rank RankID) Use {
+	at := slices.IndexFunc(d.pool.ranks, func(r poolRank) bool { return r.id == rank })
+	r := &d.pool.ranks[at]
+	key := l.First().Lane
+	lane := slices.IndexFunc(poolLanes, func(l poolLane) bool { return l.key == key })
+	switch {
+	case d.untold && poolLanes[lane].serves(rank):
+		return Untold
+	case r.busy(l.Class(), d.now):
+		if r.idleAt != NoDue {
+			d.q.Watch(rank, r.idleAt)
+		}
+		return Busy
+	case poolLanes[lane].serves(rank):
+		return Usable
+	}
+	return Unusable
+}
+
+// next is Next in pieces, so that what a used-up budget leaves behind is tried.
+func (d *differential) next() *Entry[int] {
+	for units := d.budget; ; units++ {
+		budget := NewBudget(units)
+		if e, ok := d.q.Next(d.now, d, &budget); ok {
+			return e
+		}
+		if err := d.q.Check(); err != nil {
+			d.fail("when the budget was used up: %v", err)
+		}
+	}
 }
 
 func (d *differential) serve() (served bool) {
@@ -369,7 +424,7 @@ func (d *differential) serve() (served bool) {
 		ok, _ := d.pool.canRun(class, e.Lane, d.now)
 		return ok
 	})
-	got := d.q.Next(d.now, d.test)
+	got := d.next()
 	d.note("serve: %v", got)
 	if got != want {
 		d.fail("%v is served, want %v; the round before: %s", got, want, d.m.round())
@@ -377,8 +432,8 @@ func (d *differential) serve() (served bool) {
 	if got == nil {
 		// Nobody can run now; nor may the moment be missed when somebody can.
 		for _, e := range d.m.waiting {
-			if _, at := d.pool.canRun(d.m.class[e], e.Lane, d.now); at < d.q.NextRetest() {
-				d.fail("%v can run at %d, but the next look is at %d", e, at, d.q.NextRetest())
+			if _, at := d.pool.canRun(d.m.class[e], e.Lane, d.now); at < d.q.NextFree() {
+				d.fail("%v can run at %d, but the next look is at %d", e, at, d.q.NextFree())
 			}
 		}
 		return false
@@ -408,8 +463,7 @@ func (d *differential) load(r *poolRank, level int) {
 	d.note("rank %v has level %d until %d", r.id, r.level, r.idleAt)
 	if was && (r.level < before.level || r.idleAt < before.idleAt) {
 		d.note("hint")
-		decays := r.idleAt != NoDue
-		d.q.Unblock(r.id, func(class int) bool { return decays || !r.busy(class, d.now) })
+		d.q.Free(r.id)
 	}
 }
 
@@ -421,7 +475,7 @@ func (d *differential) overdue() {
 		}
 	}
 	slices.SortFunc(want, func(a, b *Entry[int]) int { return cmp.Compare(a.Seq, b.Seq) })
-	got := d.q.Overdue(d.now)
+	got := d.q.Overdue(d.now, 1<<30)
 	if !slices.Equal(got, want) {
 		d.fail("overdue are %v, want %v", got, want)
 	}

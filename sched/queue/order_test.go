@@ -2,6 +2,7 @@ package queue
 
 import (
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -212,7 +213,7 @@ func TestSaturation(t *testing.T) {
 func TestDueTimes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, quanta(1, 1)...)
-	if b.NextDue() != NoDue || b.Overdue(math.MaxInt64) != nil {
+	if b.NextDue() != NoDue || b.Overdue(math.MaxInt64, 9) != nil {
 		t.Fatal("somebody is due in an empty queue")
 	}
 	b.Add(0, named("never", 1))
@@ -220,7 +221,7 @@ func TestDueTimes(t *testing.T) {
 	b.Add(0, named("second", 3, due(20), lane("x")))
 	b.Add(1, named("first", 2, due(10)))
 	b.Add(0, named("with it", 4, due(10)))
-	if b.NextDue() != 10 || b.Overdue(9) != nil {
+	if b.NextDue() != 10 || b.Overdue(9, 9) != nil {
 		t.Fatalf("the next is due at %d", b.NextDue())
 	}
 	names := func(entries []*Entry[string]) (s string) {
@@ -229,22 +230,26 @@ func TestDueTimes(t *testing.T) {
 		}
 		return s
 	}
-	if got := names(b.Overdue(20)); got != "first second with it " {
+	if got := names(b.Overdue(20, 9)); got != "first second with it " {
 		t.Fatalf("overdue in arrival order: %q", got)
 	}
-	if got := names(b.All()); got != "never first second with it last " {
+	if got := names(slices.Collect(b.All)); got != "never first second with it last " {
 		t.Fatalf("all in arrival order: %q", got)
 	}
+	// Of too many, those that were due first.
+	if got := names(b.Overdue(20, 2)); got != "first with it " {
+		t.Fatalf("two of the overdue: %q", got)
+	}
 	seen := 0
-	for name := range b.Waiting {
-		if seen++; name == "" || seen == 3 {
+	for e := range b.All {
+		if seen++; e == nil || seen == 3 {
 			break
 		}
 	}
 	if seen != 3 {
 		t.Fatalf("the walk went on for %d", seen)
 	}
-	for _, e := range b.Overdue(20) {
+	for _, e := range b.Overdue(20, 9) {
 		b.Remove(e)
 		b.Remove(e) // a second time changes nothing
 	}

@@ -7,6 +7,9 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 )
 
+// RankID names a rank.
+type RankID = lifecycle.RankID
+
 // ClassSpec is what the queue needs to know of a policy class.
 type ClassSpec struct {
 	Order Order
@@ -21,13 +24,20 @@ type ClassSpec struct {
 // is not safe for concurrent use.
 type Queue[T any] struct {
 	classes []*class[T]
-	// visiting holds class indexes in visiting order.
-	visiting []int
-	length   int
-	watch    watchers[T]
-	due      indexHeap[*Entry[T]]
-	retest   indexHeap[*Lane[T]]
-	plan     plan[T]
+	ring    ring[T]
+	// active holds the classes that have pending requests, in visiting order.
+	active []*class[T]
+	length int
+	// oldest and newest are the ends of the list of all entries by arrival.
+	oldest, newest *Entry[T]
+	due            indexHeap[*Entry[T]]
+	watch          watch
+	// stamp changes when every lane is to be looked at again.
+	stamp uint64
+	plan  plan[T]
+	// touched are the classes whose deficit may have changed since it was last
+	// asked for.
+	touched []int
 }
 
 // New returns an empty queue.
@@ -35,17 +45,14 @@ func New[T any](classes []ClassSpec) *Queue[T] {
 	q := &Queue[T]{
 		due: indexHeap[*Entry[T]]{
 			less:  (*Entry[T]).dueBefore,
-			place: func(e *Entry[T]) *int { return &e.dueAt },
+			place: func(e *Entry[T]) *int { return &e.dueIndex },
 		},
-		retest: indexHeap[*Lane[T]]{
-			less:  func(a, b *Lane[T]) bool { return a.retestAt < b.retestAt },
-			place: func(l *Lane[T]) *int { return &l.retestPlace },
-		},
+		watch: newWatch(),
 	}
 	for i, spec := range classes {
-		q.classes = append(q.classes, newClass[T](i, spec))
-		q.visiting = append(q.visiting, i)
+		q.classes = append(q.classes, newClass(q, i, spec))
 	}
+	q.ring = newRing(q.classes)
 	return q
 }
 
@@ -58,33 +65,45 @@ func (q *Queue[T]) Pending(class int) int { return q.classes[class].pending }
 // Deficit returns a class's deficit in tokens.
 func (q *Queue[T]) Deficit(class int) int64 { return q.classes[class].deficit }
 
+// Active yields the classes that have pending requests, in visiting order.
+func (q *Queue[T]) Active(yield func(class int) bool) {
+	for _, c := range q.active {
+		if !yield(c.index) {
+			return
+		}
+	}
+}
+
+// ActiveClasses returns how many classes have pending requests.
+func (q *Queue[T]) ActiveClasses() int { return len(q.active) }
+
 // Add queues e in a class. REQUIRES: e is in no queue.
 func (q *Queue[T]) Add(class int, e *Entry[T]) {
 	c := q.classes[class]
-	e.class, e.score = class, scoreOf(c.order, e.Arrival, e.Jump, max(e.Cost, 1))
-	e.orderAt, e.ageAt, e.dueAt = -1, -1, -1
-	l := c.lanes[e.Lane]
+	e.class, e.key = class, keyOf(c.order, e)
+	e.orderIndex, e.ageIndex, e.dueIndex = -1, -1, -1
+	l := c.lane(e.Lane)
 	if l == nil {
-		l = newLane(c, e.Lane, e.Scope)
-		if c.lanes == nil {
-			c.lanes = make(map[string]*Lane[T])
-		}
-		c.lanes[e.Lane] = l
-		q.watch.add(l)
+		l = c.addLane(e)
 	}
 	e.lane = l
 	l.order.push(e)
 	if c.maxAge > 0 {
 		l.age.push(e)
 	}
-	if !l.blocked {
-		c.activate(l)
+	if l.blocked && (l.order.top() == e || c.maxAge > 0 && l.age.top() == e) && l.mayBePassed() {
+		l.blocked = false
 	}
+	c.settleLane(l)
 	if e.Due != NoDue {
 		q.due.push(e)
 	}
+	q.link(e)
 	c.pending++
 	q.length++
+	if c.active < 0 {
+		q.activate(c)
+	}
 }
 
 // Remove takes e out; a class that is emptied so loses its deficit and its
@@ -95,82 +114,75 @@ func (q *Queue[T]) Remove(e *Entry[T]) {
 		return
 	}
 	c := l.class
+	q = c.queue // which is another one while entries are moved to it
 	l.order.remove(e)
 	l.age.remove(e)
 	q.due.remove(e)
+	q.unlink(e)
 	e.lane = nil
+	c.settleLane(l)
 	if l.order.len() == 0 {
-		c.deactivate(l)
-		q.retest.remove(l)
-		q.watch.remove(l)
-		delete(c.lanes, l.key)
-	} else if !l.blocked {
-		c.activate(l)
+		c.dropLane(l)
 	}
 	c.pending--
 	q.length--
 	if c.pending == 0 {
 		c.deficit, c.onVisit = 0, false
+		q.deactivate(c)
+	}
+	if q.length == 0 {
+		q.watch.clear()
 	}
 }
 
-// UnblockAll has every lane tested again.
-func (q *Queue[T]) UnblockAll() {
-	for _, c := range q.classes {
-		for _, l := range c.lanes {
-			q.unblock(l)
+// OpenAll has every lane tested again.
+func (q *Queue[T]) OpenAll() {
+	q.stamp++
+	for _, c := range q.active {
+		for i := range c.fronts {
+			c.fronts[i].openEvery()
 		}
 	}
 }
 
-// Unblock has those lanes tested again that the rank could serve, in the
-// classes for which it has capacity.
-func (q *Queue[T]) Unblock(rank lifecycle.RankID, hasCapacity func(class int) bool) {
-	unblock := func(lanes []*Lane[T]) {
-		for _, l := range lanes {
-			if l.blocked && hasCapacity(l.class.index) {
-				q.unblock(l)
-			}
+// open has a lane tested again by all its ranks.
+func (q *Queue[T]) open(l *Lane[T]) {
+	l.hasWitness, l.asked = false, false
+	l.class.open(l)
+}
+
+// Free offers a rank that may have capacity to the lanes that wait.
+func (q *Queue[T]) Free(rank RankID) {
+	for _, c := range q.active {
+		for i := range c.fronts {
+			c.fronts[i].ask(rank)
 		}
 	}
-	unblock(q.watch.pinned[rankKey{rank.Worker, rank.Rank}])
-	unblock(q.watch.worker[rank.Worker])
-	unblock(q.watch.wide)
 }
 
-// UnblockDue has those lanes tested again whose retest instant has come.
-func (q *Queue[T]) UnblockDue(now int64) {
-	for q.retest.len() > 0 && q.retest.top().retestAt <= now {
-		q.unblock(q.retest.top())
+// Watch has a rank offered when an instant has come at which time alone may have
+// freed it.
+func (q *Queue[T]) Watch(rank RankID, at int64) {
+	if q.length > 0 {
+		q.watch.add(rank, at)
 	}
 }
 
-// NextRetest returns the earliest instant at which time alone may unblock a
-// lane, NoDue if there is none.
-func (q *Queue[T]) NextRetest() int64 {
-	if q.retest.len() == 0 {
-		return NoDue
+// FreeDue offers the ranks whose instant has come, as far as the budget goes, and
+// reports whether that was all.
+func (q *Queue[T]) FreeDue(now int64, b *Budget) bool {
+	for q.watch.next() <= now {
+		q.Free(q.watch.pop())
+		if !b.Spend(CostRank * (1 + len(q.active))) {
+			return q.watch.next() > now
+		}
 	}
-	return q.retest.top().retestAt
+	return true
 }
 
-func (q *Queue[T]) unblock(l *Lane[T]) {
-	if !l.blocked {
-		return
-	}
-	l.blocked = false
-	q.retest.remove(l)
-	l.retestAt = NoDue
-	l.class.activate(l)
-}
-
-func (q *Queue[T]) block(l *Lane[T], retestAt int64) {
-	l.blocked, l.retestAt = true, retestAt
-	l.class.deactivate(l)
-	if retestAt != NoDue {
-		q.retest.push(l)
-	}
-}
+// NextFree returns the earliest instant at which time alone may free a rank that
+// somebody waits for, NoDue if there is none.
+func (q *Queue[T]) NextFree() int64 { return q.watch.next() }
 
 // NextDue returns the earliest due time of those who wait, NoDue if none.
 func (q *Queue[T]) NextDue() int64 {
@@ -180,49 +192,131 @@ func (q *Queue[T]) NextDue() int64 {
 	return q.due.top().Due
 }
 
-// Overdue returns those whose due time has come, in arrival order. They stay
+// Overdue returns entries whose due time has come, at most so many, in arrival
+// order. If there are more, those that were due first are returned. They stay
 // queued.
-func (q *Queue[T]) Overdue(now int64) []*Entry[T] {
+func (q *Queue[T]) Overdue(now int64, most int) []*Entry[T] {
 	if q.NextDue() > now {
 		return nil
 	}
-	late := q.appendOverdue(nil, 0, now)
+	late := q.appendOverdue(nil, 0, now, most)
+	if len(late) > most {
+		late = late[:0]
+		for len(late) < most {
+			late = append(late, q.due.top())
+			q.due.remove(q.due.top())
+		}
+		for _, e := range late {
+			q.due.push(e)
+		}
+	}
 	sortByArrival(late)
 	return late
 }
 
-// appendOverdue goes down from one place in the heap as far as times have come.
-func (q *Queue[T]) appendOverdue(late []*Entry[T], i int, now int64) []*Entry[T] {
-	if i >= q.due.len() || q.due.members[i].Due > now {
+// appendOverdue goes down from one place in the heap as far as times have come,
+// and stops when there are more than most.
+func (q *Queue[T]) appendOverdue(late []*Entry[T], i int, now int64, most int) []*Entry[T] {
+	if i >= q.due.len() || q.due.members[i].Due > now || len(late) > most {
 		return late
 	}
 	late = append(late, q.due.members[i])
-	late = q.appendOverdue(late, 2*i+1, now)
-	return q.appendOverdue(late, 2*i+2, now)
+	late = q.appendOverdue(late, 2*i+1, now, most)
+	return q.appendOverdue(late, 2*i+2, now, most)
 }
 
-// All returns everyone who waits, in arrival order.
-func (q *Queue[T]) All() []*Entry[T] {
-	all := make([]*Entry[T], 0, q.length)
-	for _, c := range q.classes {
-		for _, l := range c.lanes {
-			all = append(all, l.order.members...)
+// Oldest returns the entry that arrived first, nil if nobody waits.
+func (q *Queue[T]) Oldest() *Entry[T] { return q.oldest }
+
+// All yields everyone who waits, in arrival order.
+func (q *Queue[T]) All(yield func(*Entry[T]) bool) {
+	for e := q.oldest; e != nil; {
+		later := e.later
+		if !yield(e) {
+			return
 		}
+		e = later
 	}
-	sortByArrival(all)
-	return all
 }
 
-// Waiting yields everyone who waits, in no particular order.
-func (q *Queue[T]) Waiting(yield func(T) bool) {
-	for _, c := range q.classes {
-		for _, l := range c.lanes {
-			for _, e := range l.order.members {
-				if !yield(e.Value) {
-					return
-				}
-			}
-		}
+// link enters e in the list by arrival. Mostly it is the last.
+func (q *Queue[T]) link(e *Entry[T]) {
+	before := q.newest
+	for before != nil && before.Seq > e.Seq {
+		before = before.earlier
+	}
+	e.earlier = before
+	if before == nil {
+		e.later, q.oldest = q.oldest, e
+	} else {
+		e.later, before.later = before.later, e
+	}
+	if e.later == nil {
+		q.newest = e
+	} else {
+		e.later.earlier = e
+	}
+}
+
+func (q *Queue[T]) unlink(e *Entry[T]) {
+	if e.earlier == nil {
+		q.oldest = e.later
+	} else {
+		e.earlier.later = e.later
+	}
+	if e.later == nil {
+		q.newest = e.earlier
+	} else {
+		e.later.earlier = e.earlier
+	}
+	e.earlier, e.later = nil, nil
+}
+
+// activate enters a class among those that have pending requests.
+func (q *Queue[T]) activate(c *class[T]) {
+	at := len(q.active)
+	for at > 0 && q.ring.less(c, q.active[at-1]) {
+		at--
+	}
+	q.active = slices.Insert(q.active, at, c)
+	q.number(at)
+	q.touched = append(q.touched, c.index)
+}
+
+func (q *Queue[T]) deactivate(c *class[T]) {
+	at := c.active
+	q.active = slices.Delete(q.active, at, at+1)
+	c.active = -1
+	q.number(at)
+	q.touched = append(q.touched, c.index)
+}
+
+// number notes the places of the active classes from one on.
+func (q *Queue[T]) number(from int) {
+	for i := from; i < len(q.active); i++ {
+		q.active[i].active = i
+	}
+}
+
+// sortActive brings the active classes into visiting order.
+func (q *Queue[T]) sortActive() {
+	if len(q.active) < 2 {
+		return
+	}
+	slices.SortFunc(q.active, func(a, b *class[T]) int {
+		return cmp.Compare(a.label-q.ring.head.label, b.label-q.ring.head.label)
+	})
+	q.number(0)
+}
+
+// Changed yields the classes whose deficit may have changed since the last call.
+func (q *Queue[T]) Changed(yield func(class int, deficit int64)) {
+	for _, class := range q.touched {
+		yield(class, q.classes[class].deficit)
+	}
+	q.touched = q.touched[:0]
+	for _, c := range q.active {
+		yield(c.index, c.deficit)
 	}
 }
 

@@ -2,164 +2,247 @@ package queue
 
 import "slices"
 
-// Test says whether the requests of a lane can run now. If not, retestAt is the
-// instant at which time alone may change that, NoDue if it cannot.
-type Test[T any] func(class int, lane *Lane[T]) (canRun bool, retestAt int64)
+// Use is what a rank says of itself to a lane.
+type Use uint8
+
+const (
+	// Busy: for the lane's class, whatever the lane.
+	Busy Use = iota
+	// Unusable: the lane's requests may not have it.
+	Unusable
+	// Usable: they may, and it is not busy.
+	Usable
+	// Untold: one rank is not enough to tell; all have to be looked at.
+	Untold
+)
+
+// Ranks is what a queue asks about the ranks.
+type Ranks[T any] interface {
+	// CanRun looks at all ranks of a lane and says whether its requests can run now.
+	// It spends what that took, and may note a witness in the lane. If time alone
+	// will free one of the ranks, it has the queue watch it.
+	CanRun(l *Lane[T], b *Budget) bool
+	// CanUse looks at one rank.
+	CanUse(l *Lane[T], rank RankID) Use
+}
 
 // plan is the outcome of one look at the round: whose turn it is, and how the
 // round stands once it is served. It is kept apart from the queue until Commit,
-// because the service may turn out to be impossible.
+// because the service may turn out to be impossible. It lists the active classes
+// only: those that have nobody who waits have no deficit and are on no visit.
 type plan[T any] struct {
-	served     *Entry[T]
-	deficits   []int64
-	onVisit    []bool
-	visiting   []int
-	candidates []candidate[T]
-	// next and passed are scratch for serve.
-	next, passed []int
+	served *Entry[T]
+	// at holds the classes in visiting order, place the index of the served one.
+	at    []planned[T]
+	place int
+	// back are those whose visit was over, in the order in which they went to the
+	// very back.
+	back []*class[T]
 }
 
-// candidate is what a class would serve. It is looked up at most once a plan,
+// planned is one class in a plan. What it would serve is looked up at most once,
 // so that all of a plan holds at one instant.
-type candidate[T any] struct {
-	known bool
-	entry *Entry[T] // nil if the class is empty or blocked
+type planned[T any] struct {
+	class     *class[T]
+	deficit   int64
+	onVisit   bool
+	known     bool
+	candidate *Entry[T] // nil if the class is blocked
 }
 
 // Next says whose turn it is, by deficit round robin (Shreedhar and Varghese
 // 1995) over the scheduling costs, with a visiting order instead of a cursor:
 // what a class has earned outlasts its being blocked and the service of others.
 // It returns nil if nobody can run. Nothing changes but the lanes found blocked,
-// until Commit.
-func (q *Queue[T]) Next(now int64, test Test[T]) *Entry[T] {
+// until Commit. It is not ok if the budget was used up before that was clear; what
+// was found out stays known.
+func (q *Queue[T]) Next(now int64, r Ranks[T], b *Budget) (e *Entry[T], ok bool) {
 	p := &q.plan
 	p.start(q)
 	if q.length == 0 {
-		return nil
+		return nil, true
 	}
-	candidateOf := func(class int) *Entry[T] {
-		if c := &p.candidates[class]; !c.known {
-			*c = candidate[T]{known: true, entry: q.candidate(q.classes[class], now, test)}
-		}
-		return p.candidates[class].entry
+	look := looker[T]{q: q, now: now, ranks: r, budget: b}
+	at := look.pickVisiting()
+	if at < 0 && !look.usedUp {
+		at = look.pickInOrder()
 	}
-	served := q.onVisit(candidateOf)
-	if served == nil {
-		served = q.inOrder(candidateOf)
+	if at < 0 && !look.usedUp {
+		at = look.pickAfterRounds()
 	}
-	if served == nil {
-		served = q.catchUp(candidateOf)
+	for i := 0; i < at; i++ {
+		look.candidate(&p.at[i]) // which of those before it are blocked
 	}
-	if served == nil {
-		return nil
+	if look.usedUp || at < 0 {
+		return nil, !look.usedUp
 	}
-	q.serve(served, candidateOf)
-	return served
+	p.place, p.served = at, p.at[at].candidate
+	return p.served, true
 }
 
 // Commit takes out the request that Next returned last, as served.
 func (q *Queue[T]) Commit() {
-	served := q.plan.served
-	q.adopt()
-	q.Remove(served)
-	q.plan.served = nil
-}
-
-// candidate returns the best head of the class's lanes that can run.
-func (q *Queue[T]) candidate(c *class[T], now int64, test Test[T]) *Entry[T] {
-	for {
-		best := c.best(now)
-		if best == nil {
-			return nil
-		}
-		canRun, retestAt := test(c.index, best.lane)
-		if canRun {
-			return best
-		}
-		q.block(best.lane, retestAt)
+	p := &q.plan
+	served := p.served
+	for i := range p.at {
+		c := p.at[i].class
+		c.deficit, c.onVisit = p.at[i].deficit, p.at[i].onVisit
 	}
+	for _, c := range p.back {
+		q.ring.toBack(c)
+	}
+	q.charge(served)
+	q.sortActive()
+	q.Remove(served)
+	p.served = nil
+	clear(p.at)
+	clear(p.back)
 }
 
 func (p *plan[T]) start(q *Queue[T]) {
-	p.served = nil
-	p.deficits, p.onVisit, p.visiting = p.deficits[:0], p.onVisit[:0], append(p.visiting[:0], q.visiting...)
-	p.candidates = p.candidates[:0]
-	for _, c := range q.classes {
-		p.deficits = append(p.deficits, c.deficit)
-		p.onVisit = append(p.onVisit, c.onVisit)
-		p.candidates = append(p.candidates, candidate[T]{})
+	p.served, p.at, p.back = nil, p.at[:0], p.back[:0]
+	for _, c := range q.active {
+		p.at = append(p.at, planned[T]{class: c, deficit: c.deficit, onVisit: c.onVisit})
 	}
 }
 
-func (q *Queue[T]) adopt() {
-	p := &q.plan
-	for i, c := range q.classes {
-		c.deficit, c.onVisit = p.deficits[i], p.onVisit[i]
-	}
-	q.visiting = append(q.visiting[:0], p.visiting...)
+// looker is one look at the round.
+type looker[T any] struct {
+	q      *Queue[T]
+	now    int64
+	ranks  Ranks[T]
+	budget *Budget
+	usedUp bool
 }
 
-// onVisit asks the classes whose visit is not over. One whose candidate costs
+// candidate returns what a class would serve.
+func (k *looker[T]) candidate(p *planned[T]) *Entry[T] {
+	if !p.known && !k.usedUp {
+		p.candidate, p.known = k.q.candidate(p.class, k.now, k.ranks, k.budget)
+		k.usedUp = !p.known
+	}
+	return p.candidate
+}
+
+// candidate returns the best head of the class's lanes that can run.
+func (q *Queue[T]) candidate(c *class[T], now int64, r Ranks[T], b *Budget) (e *Entry[T], ok bool) {
+	for {
+		best, ok := c.best(now, r, b)
+		if best == nil || !ok {
+			return nil, ok
+		}
+		if q.canRun(best.lane, r, b) {
+			return best, true
+		}
+		c.block(best.lane)
+		if b.Exhausted() {
+			return nil, false
+		}
+	}
+}
+
+// canRun tests an open lane: by its witness, or else by all its ranks. One that a
+// freed rank has opened can run on no other, but for those on their way.
+func (q *Queue[T]) canRun(l *Lane[T], r Ranks[T], b *Budget) bool {
+	if l.hasWitness {
+		b.Spend(CostRank)
+		switch r.CanUse(l, l.witness) {
+		case Usable:
+			return true
+		case Busy, Unusable:
+			if l.asked {
+				return false
+			}
+		}
+	}
+	l.hasWitness, l.asked, l.stamp = false, false, q.stamp
+	return r.CanRun(l, b)
+}
+
+// best returns the request that goes first among the lanes that are not blocked.
+// Strict priority leads both orders, so if the oldest of the highest priority has
+// not come of age, nobody of that priority has.
+func (c *class[T]) best(now int64, r Ranks[T], b *Budget) (e *Entry[T], ok bool) {
+	if c.maxAge > 0 {
+		l, ok := c.fronts[byAge].best(r, b)
+		if l == nil || !ok {
+			return nil, ok
+		}
+		if oldest := l.age.top(); now-oldest.Arrival >= c.maxAge {
+			return oldest, true
+		}
+	}
+	l, ok := c.fronts[byOrder].best(r, b)
+	if l == nil || !ok {
+		return nil, ok
+	}
+	return l.order.top(), true
+}
+
+// pickVisiting asks the classes whose visit is not over. One whose candidate costs
 // more than it has left ends its visit and goes to the very back.
-func (q *Queue[T]) onVisit(candidateOf func(int) *Entry[T]) *Entry[T] {
-	p := &q.plan
-	for i := 0; i < len(p.visiting); {
-		class := p.visiting[i]
-		if !p.onVisit[class] {
+func (k *looker[T]) pickVisiting() int {
+	p := &k.q.plan
+	for i := 0; i < len(p.at); {
+		at := &p.at[i]
+		if !at.onVisit {
 			i++
 			continue
 		}
-		e := candidateOf(class)
+		e := k.candidate(at)
 		switch {
+		case k.usedUp:
+			return -1
 		case e == nil:
 			i++
-		case e.Cost <= p.deficits[class]:
-			return e
+		case e.Cost <= at.deficit:
+			return i
 		default:
-			p.onVisit[class] = false
-			p.visiting = append(slices.Delete(p.visiting, i, i+1), class)
+			at.onVisit = false
+			p.back = append(p.back, at.class)
+			moved := *at
+			p.at = append(slices.Delete(p.at, i, i+1), moved)
 		}
 	}
-	return nil
+	return -1
 }
 
-// inOrder visits every class once; the visit of a class that can run brings it
-// its quantum.
-func (q *Queue[T]) inOrder(candidateOf func(int) *Entry[T]) *Entry[T] {
-	p := &q.plan
-	for _, class := range p.visiting {
-		if q.classes[class].pending == 0 {
-			p.deficits[class] = 0
-			continue
+// pickInOrder visits every class once; the visit of a class that can run adds its
+// quantum.
+func (k *looker[T]) pickInOrder() int {
+	p := &k.q.plan
+	for i := range p.at {
+		at := &p.at[i]
+		e := k.candidate(at)
+		if k.usedUp {
+			return -1
 		}
-		e := candidateOf(class)
 		if e == nil {
 			continue
 		}
-		if e.Cost > p.deficits[class] {
-			p.deficits[class] = addSaturating(p.deficits[class], q.classes[class].quant)
+		if e.Cost > at.deficit {
+			at.deficit = addSaturating(at.deficit, at.class.quant)
 		}
-		if e.Cost <= p.deficits[class] {
-			return e
+		if e.Cost <= at.deficit {
+			return i
 		}
 	}
-	return nil
+	return -1
 }
 
-// catchUp adds, at once, the least number of whole rounds after which somebody
-// can be served.
-func (q *Queue[T]) catchUp(candidateOf func(int) *Entry[T]) *Entry[T] {
-	p := &q.plan
+// pickAfterRounds adds, at once, the least number of whole rounds after which some
+// class can be served.
+func (k *looker[T]) pickAfterRounds() int {
+	p := &k.q.plan
 	rounds := int64(-1)
-	for _, class := range p.visiting {
-		e := candidateOf(class)
-		if e == nil {
+	for i := range p.at {
+		at := &p.at[i]
+		if at.candidate == nil {
 			continue
 		}
-		quantum := q.classes[class].quant
-		missing := e.Cost - p.deficits[class]
-		n := missing / quantum
-		if missing%quantum != 0 {
+		missing := at.candidate.Cost - at.deficit
+		n := missing / at.class.quant
+		if missing%at.class.quant != 0 {
 			n++
 		}
 		if rounds < 0 || n < rounds {
@@ -167,51 +250,41 @@ func (q *Queue[T]) catchUp(candidateOf func(int) *Entry[T]) *Entry[T] {
 		}
 	}
 	if rounds < 0 {
-		return nil
+		return -1
 	}
-	var served *Entry[T]
-	for _, class := range p.visiting {
-		e := candidateOf(class)
-		if e == nil {
+	served := -1
+	for i := range p.at {
+		at := &p.at[i]
+		if at.candidate == nil {
 			continue
 		}
-		p.deficits[class] = addSaturating(p.deficits[class], mulSaturating(rounds, q.classes[class].quant))
-		if served == nil && e.Cost <= p.deficits[class] {
-			served = e
+		at.deficit = addSaturating(at.deficit, mulSaturating(rounds, at.class.quant))
+		if served < 0 && at.candidate.Cost <= at.deficit {
+			served = i
 		}
 	}
 	return served
 }
 
-// serve charges the class and moves it and those before it in the order.
-func (q *Queue[T]) serve(e *Entry[T], candidateOf func(int) *Entry[T]) {
-	p := &q.plan
-	class := e.class
-	p.served = e
-	p.deficits[class] = max(0, p.deficits[class]-e.Cost)
-	if q.classes[class].pending == 1 {
-		p.deficits[class] = 0
+// charge has the class of a request pay for it, and moves the class and those
+// before it in the visiting order: they go behind all that stand after it, except
+// the blocked ones, which stay in front; it stays before the rest while it has
+// deficit left, else it goes to the very back.
+func (q *Queue[T]) charge(e *Entry[T]) {
+	served := q.classes[e.class]
+	served.deficit = max(0, served.deficit-e.Cost)
+	if served.pending == 1 {
+		served.deficit = 0
 	}
-	stays := p.deficits[class] > 0
-	p.onVisit[class] = stays
+	served.onVisit = served.deficit > 0
 
-	at := slices.Index(p.visiting, class)
-	next, passed := p.next[:0], p.passed[:0]
-	for _, before := range p.visiting[:at] {
-		if q.classes[before].pending > 0 && candidateOf(before) == nil {
-			next = append(next, before)
-		} else {
-			passed = append(passed, before)
+	q.ring.head = served
+	if !served.onVisit {
+		q.ring.toBack(served)
+	}
+	for i := q.plan.place - 1; i >= 0; i-- {
+		if p := &q.plan.at[i]; p.candidate == nil {
+			q.ring.toFront(p.class)
 		}
 	}
-	if stays {
-		next = append(next, class)
-	}
-	next = append(next, p.visiting[at+1:]...)
-	next = append(next, passed...)
-	if !stays {
-		next = append(next, class)
-	}
-	p.visiting = append(p.visiting[:0], next...)
-	p.next, p.passed = next, passed
 }

@@ -3,6 +3,7 @@ package queue
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -49,7 +50,7 @@ func TestEmptyClassLosesItsDeficitWhenLeft(t *testing.T) {
 	b.fill(0, 1, 3, 3)
 	b.fill(1, 10, 4)
 	b.expect("a1", "A7* B0")
-	b.Remove(b.All()[0]) // a2 leaves: no deficit, no visit, but the place is kept
+	b.Remove(slices.Collect(b.All)[0]) // a2 leaves: no deficit, no visit, but the place is kept
 	if got := b.round(); got != "A0 B0" {
 		t.Fatalf("the round is %q", got)
 	}
@@ -195,7 +196,7 @@ func TestNextChangesNothingUntilCommit(t *testing.T) {
 		round, length := b.round(), b.Len()
 		var next *Entry[string]
 		for range 3 {
-			e := b.Next(b.now, b.test)
+			e := b.next()
 			if next != nil && e != next {
 				t.Fatalf("next is %q, and then %q", next.Value, e.Value)
 			}
@@ -209,7 +210,7 @@ func TestNextChangesNothingUntilCommit(t *testing.T) {
 			t.Fatalf("served, and the round is still %q", round)
 		}
 	}
-	if e := b.Next(b.now, b.test); e != nil || b.Len() != 1 {
+	if e := b.next(); e != nil || b.Len() != 1 {
 		t.Fatalf("%q is next, though blocked", e.Value)
 	}
 }
@@ -218,7 +219,7 @@ func TestEmptyQueueHasNoNext(t *testing.T) {
 	t.Parallel()
 	for _, specs := range [][]ClassSpec{nil, quanta(1), quanta(1, 2)} {
 		b := newBench(t, specs...)
-		if e := b.Next(0, b.test); e != nil || b.tested != nil {
+		if e := b.next(); e != nil || b.tested != nil {
 			t.Fatalf("next is %v", e)
 		}
 	}
@@ -240,25 +241,32 @@ func TestQueueAllocatesNothing(t *testing.T) {
 	for i := range 64 {
 		add(new(Entry[string]), i)
 	}
-	blocked := false
-	test := func(class int, _ *Lane[string]) (bool, int64) {
-		if class == 1 && blocked {
-			return false, int64(seq) + 10
-		}
-		return true, NoDue
-	}
+	ranks, budget := &sometimesBusy{}, new(Budget)
 	step := 0
 	if n := testing.AllocsPerRun(2000, func() {
 		step++
-		blocked = step%3 == 0
-		e := q.Next(int64(seq), test)
+		ranks.blocked = step%3 == 0
+		*budget = NewBudget(plenty)
+		e, _ := q.Next(int64(seq), ranks, budget)
 		class := e.Class()
 		q.Commit()
 		add(e, class+2*(step%2))
 		q.Remove(e)
 		add(e, class+2*(step%2))
-		q.Unblock(rank(2, 0), always)
+		q.Free(rank(2, 0))
 	}); n != 0 {
 		t.Fatalf("%v allocations", n)
 	}
+}
+
+// sometimesBusy blocks class 1, or nobody.
+type sometimesBusy struct{ blocked bool }
+
+func (s *sometimesBusy) CanRun(l *Lane[string], _ *Budget) bool { return l.Class() == 0 || !s.blocked }
+
+func (s *sometimesBusy) CanUse(l *Lane[string], _ RankID) Use {
+	if l.Class() == 1 && s.blocked {
+		return Busy
+	}
+	return Usable
 }

@@ -35,7 +35,7 @@ func TestStandingsAreTheOrderOfService(t *testing.T) {
 			return 1
 		})
 		for _, want := range entries {
-			got := b.Next(b.now, b.test)
+			got := b.next()
 			if got != want {
 				t.Fatalf("round %d: served %s, want %s", round, got.Value, want.Value)
 			}

@@ -54,3 +54,15 @@ func (a *Arrivals[T]) Detach(dst []T) []T {
 	}
 	return dst
 }
+
+// Take detaches all tickets and returns the last that was pushed, or nil. The
+// others follow it, in no order that means anything; each is read with Next, once.
+func (a *Arrivals[T]) Take() *Ticket[T] { return a.head.Swap(nil) }
+
+// Next returns the ticket after t of those that Take has detached, and unlinks t,
+// which may be used again then.
+func (t *Ticket[T]) Next() *Ticket[T] {
+	next := t.next
+	t.next = nil
+	return next
+}

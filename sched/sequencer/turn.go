@@ -1,6 +1,7 @@
 package sequencer
 
 import (
+	"runtime"
 	"sync/atomic"
 
 	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
@@ -9,14 +10,10 @@ import (
 // The states of the turn.
 const (
 	turnIdle     uint32 = iota // nobody has it and nothing is left to do
-	turnRequired               // nobody has it and work is left: whoever comes first takes it
+	turnRequired               // nobody has it and work is left: the next to enter takes it
 	turnRunning                // somebody has it
 	turnDirty                  // somebody has it and must run once more
 )
-
-// maxEpochs is how many epochs a holder runs before it passes the turn on, so
-// that no caller works for the others without end.
-const maxEpochs = 4
 
 // Turn is the right to run epochs. It is a word, not a goroutine and not a
 // lock: who does not get it marks it dirty and goes on, and waits for nothing
@@ -26,62 +23,123 @@ const maxEpochs = 4
 // Either Enter takes the turn, and its epoch sees the work; or the word was
 // running and becomes dirty (or was dirty already), and the holder, who gives
 // the turn up by a compare-and-swap from running only, finds that and runs an
-// epoch that begins after the work was published. A holder that passes the turn
-// on first sets the word to required and then wakes a waiter; the waiter, or
-// anyone who comes before it, takes it.
+// epoch that begins after the work was published.
 //
-// A waiter that leaves enters the turn before it goes, so a hand-over to a leaver
-// is not lost either: one that enters after the word says required takes it. One
-// that enters before that, but after it was chosen, leaves a dirty mark, and the
-// turn is then not passed on. For this the mark is cleared before the heir is
-// chosen, and the word set to required by a compare-and-swap. (A plain store was
-// tried; exhaustive exploration finds the lost turn.)
+// A holder works for others no longer than its allowance. If work is left then, it
+// hands over: it sets the word to required, which also stands for a dirty mark,
+// since the epoch that follows begins later; then it sees to it that a helper is on
+// its way: a goroutine that lives only while work is left. Whoever enters before
+// the helper comes takes the turn. A helper says that it is on its way no longer
+// *before* it looks at the word, and a holder looks whether one is on its way
+// *after* it has set the word: so the helper sees the word, or the holder starts
+// another. (Handing the turn to a waiter was tried: it may leave or be slow to
+// wake, and each hand-over costs a park and a wake.)
+//
+// An epoch that panics or ends its goroutine gives the turn back as well: it is
+// reported to Broke, and the turn is handed over.
 //
 // The state is guarded by the word itself: the compare-and-swap that takes the
 // turn synchronises with the one, or the store, that gave it up.
 type Turn struct {
-	word atomic.Uint32 // written by whoever enters and by the holder
+	word   atomic.Uint32 // written by whoever enters and by the holder
+	onWay  atomic.Bool   // a helper will look at the word; set by who hands over, cleared by the helper
+	helped atomic.Int64  // epochs run by helpers
 }
 
 // Epochs is the work of whoever holds the turn. Its methods are called by the
 // holder only, and must not enter the turn themselves.
 type Epochs interface {
-	// Run does all the work there is, up to its bound, and reports whether work
-	// is left.
-	Run() (more bool)
-	// Heir returns the channel, of capacity 1, of somebody who waits, has not
-	// left, and will Enter when there is a token in it; nil if nobody does.
-	Heir() chan<- struct{}
+	// Run does the work there is, as far as the allowance goes, and reports what is
+	// left of that, and whether work is left.
+	Run(allowance int) (left int, more bool)
+	// Broke is called when Run did not return: with what it panicked with, or with
+	// nil if it ended its goroutine. What it was about is to be put right, so that
+	// the next epoch does not end likewise.
+	Broke(cause any)
+	// Rest is called by a helper when nothing is left to do, without the turn.
+	Rest()
 }
 
-// Enter runs epochs if the turn is free, and else has its holder run another.
-func (t *Turn) Enter(e Epochs) {
+// HelperAllowance is what a helper has for one epoch, after which it lets others
+// run.
+const HelperAllowance = 20_000
+
+// Enter runs epochs if the turn is free, as far as the allowance goes, and else has
+// its holder run another.
+func (t *Turn) Enter(e Epochs, allowance int) {
 	if !t.take() {
 		return
 	}
-	for epochs := 1; ; epochs++ {
-		more := e.Run()
+	for {
+		left, more := t.run(e, allowance)
 		perturb.Point()
 		if !more && t.word.CompareAndSwap(turnRunning, turnIdle) {
 			return
 		}
-		// Overwriting a dirty mark is right: the epoch that follows, whoever runs
-		// it, begins after whatever the mark stood for was published.
-		t.word.Store(turnRunning)
-		if epochs < maxEpochs {
-			continue
-		}
-		// An heir that leaves before the swap marks the turn dirty, and the swap
-		// fails; one that leaves after it finds the turn required.
-		heir := e.Heir()
-		perturb.Point()
-		if heir != nil && t.word.CompareAndSwap(turnRunning, turnRequired) {
-			perturb.Point()
-			Wake(heir)
+		if left <= 0 {
+			t.handOver(e)
 			return
 		}
+		allowance = left
+		// Overwriting a dirty mark is right: the epoch that follows begins after
+		// whatever the mark stood for was published.
+		t.word.Store(turnRunning)
 	}
 }
+
+// run runs one epoch. If that does not return, nothing is left of the allowance,
+// and if it ends the goroutine the turn is handed over here.
+func (t *Turn) run(e Epochs, allowance int) (left int, more bool) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		cause := recover()
+		e.Broke(cause)
+		left, more = 0, true
+		if cause == nil {
+			t.handOver(e)
+		}
+	}()
+	left, more = e.Run(allowance)
+	returned = true
+	return left, more
+}
+
+// handOver leaves the turn to whoever comes, and sees to it that somebody does.
+func (t *Turn) handOver(e Epochs) {
+	t.word.Store(turnRequired)
+	perturb.Point()
+	if t.onWay.CompareAndSwap(false, true) {
+		go t.help(e)
+	}
+}
+
+// help runs epochs while work is left that nobody else does.
+func (t *Turn) help(e Epochs) {
+	defer e.Rest()
+	for {
+		t.onWay.Store(false)
+		perturb.Point()
+		if !t.word.CompareAndSwap(turnRequired, turnRunning) {
+			return
+		}
+		t.helped.Add(1)
+		_, more := t.run(e, HelperAllowance)
+		perturb.Point()
+		if !more && t.word.CompareAndSwap(turnRunning, turnIdle) {
+			return
+		}
+		// The helper may be kept waiting for a processor: meanwhile others can go on.
+		t.onWay.Store(true)
+		t.word.Store(turnRequired)
+		runtime.Gosched()
+	}
+}
+
+// Helped returns how many epochs were run by helpers.
+func (t *Turn) Helped() int64 { return t.helped.Load() }
 
 // Wake leaves a token, which means only "look". One that is there already says
 // the same.
@@ -111,5 +169,6 @@ func (t *Turn) take() bool {
 	}
 }
 
-// Idle reports whether nobody has the turn and no work was left.
-func (t *Turn) Idle() bool { return t.word.Load() == turnIdle }
+// Idle reports whether nobody has the turn, no work was left and no helper is on
+// its way.
+func (t *Turn) Idle() bool { return t.word.Load() == turnIdle && !t.onWay.Load() }

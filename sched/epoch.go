@@ -1,0 +1,393 @@
+package sched
+
+import (
+	"github.com/seed-3c5df8a4/turnstile/internal/invariants"
+	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
+	"github.com/seed-3c5df8a4/turnstile/sched/queue"
+	"github.com/seed-3c5df8a4/turnstile/sched/sequencer"
+)
+
+// What a call may do for others, in units of a budget (about ten nanoseconds): a
+// lifecycle call or a leaver about 20 µs, an arrival about 50 µs. What is left then
+// goes to whoever enters the turn next, or to a helper.
+const (
+	lifecycleAllowance = 2_000
+	arrivalAllowance   = 5_000
+	// timerAllowance is for timers, which run on goroutines of their own.
+	timerAllowance = sequencer.HelperAllowance
+)
+
+const (
+	// grantsBetweenArrivals is how many are served before arrivals are looked at, so
+	// that their priorities and due times count while a long backlog is served.
+	grantsBetweenArrivals = 64
+	// overdueAtOnce is how many are expired, or told that the scheduler is closed,
+	// between two looks at the budget.
+	overdueAtOnce = 64
+	// costReject is to tell one who waits of an error.
+	costReject = 100
+	// checkedLength is the longest queue that is checked after every epoch, where
+	// invariants are.
+	checkedLength = 64
+)
+
+// Run implements sequencer.Epochs. One epoch, in this order:
+//
+//  1. detach the arrivals: their tickets are fixed; they are looked at last;
+//  2. refresh: let the leavers go, adopt the world, read the clock once, expire
+//     due times and then ttls up to that instant, drain the hints;
+//  3. serve the backlog while somebody can run; after every 64 grants the arrivals
+//     join it, so that priority and due time count from then on;
+//  4. when nobody can run: those who have joined, and then each arrival, in ticket
+//     order: gate, limits, add, serve.
+//
+// So a release or a leave that returned before an arrival came is seen by that
+// arrival's limits.
+//
+// Each piece of it spends from the budget. When that is used up, what is left
+// stays where it is, and the next epoch goes on from there: it begins with another
+// refresh, and nothing is decided before that is complete.
+func (l *line) Run(allowance int) (left int, more bool) {
+	s := l.s
+	s.counters.epochs.Inc()
+	l.budget, l.steps, l.undone = queue.NewBudget(allowance), 0, false
+	l.detach()
+	waiters := s.rechecks.take()
+	if l.queue == nil && l.next < len(l.arrivals) {
+		l.build()
+	}
+	if l.queue != nil && len(waiters) > 0 {
+		l.queue.Queue().OpenAll()
+	}
+	more = l.work() || l.undone
+	if l.queue != nil {
+		l.sizes.Record(l.steps)
+		if invariants.Enabled && l.queue.Len() <= checkedLength {
+			if err := l.queue.Queue().Check(); err != nil {
+				invariants.Violated("%v", err)
+			}
+		}
+		if l.moving == nil {
+			s.ledger.setDeficits(l.queue.Queue().Changed)
+		}
+		l.setTimer()
+	}
+	for _, done := range waiters {
+		if more {
+			s.rechecks.add(done)
+		} else {
+			close(done)
+		}
+	}
+	return l.budget.Left(), more
+}
+
+// Rest implements sequencer.Epochs.
+func (l *line) Rest() { l.s.deliver() }
+
+func (l *line) detach() {
+	if l.next == len(l.arrivals) {
+		clear(l.arrivals)
+		l.arrivals, l.next = trimmed(l.arrivals), 0
+	}
+	l.arrivals = l.s.arrivals.Detach(l.arrivals)
+	perturb.Point()
+}
+
+// work does what there is to do, as far as the budget goes, and reports whether
+// something is left.
+func (l *line) work() (more bool) {
+	if !l.refresh() {
+		return true
+	}
+	if l.queue == nil {
+		return false
+	}
+	for {
+		status := l.queue.Serve(grantsBetweenArrivals, &l.budget)
+		if status == queue.Paused {
+			// Detached first: what returned before they came is seen by them.
+			l.detach()
+			if !l.refresh() {
+				return true
+			}
+			l.joinArrivals()
+			continue
+		}
+		if status == queue.Done {
+			status = l.queue.SettleJoined(&l.budget)
+		}
+		if status == queue.Done {
+			if l.next == len(l.arrivals) {
+				return false
+			}
+			if l.budget.Exhausted() {
+				return true
+			}
+			status = l.arrive(l.arrivals[l.next])
+			if status == queue.Done {
+				l.arrived()
+			}
+		}
+		switch status {
+		case queue.Exhausted:
+			return true
+		case queue.Again:
+			if l.budget.Exhausted() || !l.refresh() {
+				return true
+			}
+		}
+	}
+}
+
+// arrived notes that the first arrival was dealt with.
+func (l *line) arrived() {
+	l.arrivals[l.next] = nil
+	l.next++
+	l.steps++
+}
+
+// arrive decides about one arrival when nobody else can run; unless it is done, the
+// arrival is to be brought again.
+func (l *line) arrive(j *job) queue.Status {
+	l.current = j
+	defer func() { l.current = nil }()
+	l.budget.Spend(queue.CostEntry)
+	class, ok := l.admissible(j)
+	if !ok {
+		return queue.Done
+	}
+	status := l.queue.Arrive(class, &j.entry, &l.budget)
+	if status != queue.Done {
+		j.arrived = false
+	}
+	return status
+}
+
+// joinArrivals has all arrivals stand in line while others are being served, but
+// for those of classes that never queue, which wait until nobody else can run.
+func (l *line) joinArrivals() {
+	for i := l.next; i < len(l.arrivals) && !l.budget.Exhausted(); i++ {
+		j := l.arrivals[i]
+		l.current = j
+		l.budget.Spend(queue.CostEntry)
+		class, ok := l.admissible(j)
+		if ok && !l.queue.Join(class, &j.entry, &l.budget) {
+			j.arrived = false
+			// Who comes behind it would come first: leave them all.
+			l.current = nil
+			return
+		}
+		l.current = nil
+		l.arrived()
+	}
+}
+
+// admissible makes the checks of an arrival that need no rank, and returns its
+// class. It is not ok if the arrival is settled by then.
+func (l *line) admissible(j *job) (class int, ok bool) {
+	var rejected error
+	switch {
+	case j.state.Load() != jobWaiting:
+		l.gone(j, true)
+		return 0, false
+	case l.world.Closed:
+		rejected = &Error{Code: ErrClosed, Request: j.id}
+	case j.due <= l.now:
+		rejected = pastDue(j.id)
+	case len(l.world.Table.Slots()) == 0:
+		rejected = noWorkers(j.id)
+	}
+	j.arrived = true
+	if rejected != nil {
+		l.reject(j, rejected)
+		return 0, false
+	}
+	if j.entry.Seq == 0 {
+		l.seq++
+		j.setEntry(l.seq, l.now, l.world)
+	}
+	return l.world.Profile.Classify(j.class, max(0, j.entry.Raw-j.entry.Cached)), true
+}
+
+// gone notes that a job whose owner has left came off a stack, and gives it back
+// once it has come off both.
+func (l *line) gone(j *job, arrived bool) {
+	if arrived {
+		j.arrived = true
+	} else {
+		j.left = true
+	}
+	if j.arrived && j.left {
+		l.s.putJob(j)
+	}
+}
+
+// refresh brings the line up to date: leavers, world, clock, due times, ttls,
+// hints. It is not done if the budget was used up first; then nothing may be
+// decided.
+func (l *line) refresh() (done bool) {
+	if !l.unlinkLeavers() {
+		return false
+	}
+	perturb.Point()
+	l.now = l.s.now()
+	if !l.followWorld() {
+		return false
+	}
+	if l.queue != nil {
+		if !l.queue.Queue().FreeDue(l.now, &l.budget) || !l.expireOverdue() {
+			return false
+		}
+	}
+	if !l.s.expiry.sweep(l) {
+		return false
+	}
+	l.drainHints()
+	if l.queue == nil {
+		return true
+	}
+	return l.offerFreed() && l.answerClosed()
+}
+
+// unlinkLeavers takes those out whose owners have left.
+func (l *line) unlinkLeavers() (done bool) {
+	for {
+		if l.leaver == nil {
+			if l.leaver = l.s.leavers.Take(); l.leaver == nil {
+				return true
+			}
+			perturb.Point()
+		}
+		j := l.leaver.Value
+		l.leaver = l.leaver.Next()
+		if l.queue != nil {
+			l.queue.Remove(&j.entry)
+		}
+		l.gone(j, false)
+		if !l.budget.Spend(2 * queue.CostEntry) {
+			return false
+		}
+	}
+}
+
+// followWorld adopts the world that stands. Those who wait are moved to another
+// profile before the next world is looked at.
+func (l *line) followWorld() (done bool) {
+	if l.moving != nil && !l.move() {
+		return false
+	}
+	if world := l.s.worldAt(l.now); world != l.world {
+		l.adopt(world)
+	}
+	return l.moving == nil || l.move()
+}
+
+// expireOverdue answers those whose due time has come.
+func (l *line) expireOverdue() (done bool) {
+	for {
+		overdue := l.queue.Queue().Overdue(l.now, overdueAtOnce)
+		for _, e := range overdue {
+			j := e.Value
+			l.queue.Remove(e)
+			l.reject(j, pastDue(j.id))
+		}
+		if len(overdue) == 0 {
+			return true
+		}
+		if !l.budget.Spend(costReject * len(overdue)) {
+			return false
+		}
+	}
+}
+
+// drainHints takes the hints over; after an overflow every lane is tested again.
+func (l *line) drainHints() {
+	ring := l.s.env.Hints()
+	if ring == nil || !ring.Drain(l.offer) {
+		return
+	}
+	l.s.logHintsOverflowed(ring.Overflows())
+	ring.ClearAll(l.world.Table.Shards)
+	l.freed = l.freed[:0]
+	if l.queue != nil {
+		l.queue.Queue().OpenAll()
+	}
+}
+
+// offerFreed offers the freed ranks to the lanes.
+func (l *line) offerFreed() (done bool) {
+	q := l.queue.Queue()
+	for n := len(l.freed); n > 0; n = len(l.freed) {
+		rank := l.freed[n-1]
+		l.freed = l.freed[:n-1]
+		q.Free(rank)
+		if !l.budget.Spend(queue.CostRank * (1 + q.ActiveClasses())) {
+			return len(l.freed) == 0
+		}
+	}
+	return true
+}
+
+// answerClosed answers everyone who waits, once the scheduler is closed.
+func (l *line) answerClosed() (done bool) {
+	if !l.world.Closed {
+		return true
+	}
+	q := l.queue.Queue()
+	for e := q.Oldest(); e != nil; e = q.Oldest() {
+		j := e.Value
+		l.queue.Remove(e)
+		l.reject(j, &Error{Code: ErrClosed, Request: j.id})
+		if !l.budget.Spend(costReject) {
+			return q.Len() == 0
+		}
+	}
+	return true
+}
+
+// Broke implements sequencer.Epochs: an epoch did not return, because something
+// panicked or ended its goroutine. The request that was being decided fails; if
+// there was none, and it happens again, one that waits does, so that no epoch can
+// break for ever.
+func (l *line) Broke(cause any) {
+	s := l.s
+	s.hookPanicked(hookTurn, cause)
+	j := l.current
+	l.current, l.races = nil, 0
+	if j == nil {
+		l.stuck++
+		if l.stuck < maxStuck || l.queue == nil {
+			return
+		}
+		if e := l.queue.Queue().Oldest(); e != nil {
+			j = e.Value
+		}
+	}
+	l.stuck = 0
+	if l.queue != nil {
+		l.queue.Rebuild()
+	}
+	if j == nil || j.state.Load() != jobWaiting {
+		return
+	}
+	for i := l.next; i < len(l.arrivals); i++ {
+		if l.arrivals[i] == j {
+			l.arrivals = append(l.arrivals[:i], l.arrivals[i+1:]...)
+			break
+		}
+	}
+	j.arrived = true
+	if l.queue != nil {
+		l.queue.Remove(&j.entry)
+	}
+	if !j.query && j.placement.Attempt != 0 {
+		s.undo(j.record)
+		l.undone = true
+	}
+	l.reject(j, &Error{Code: ErrInternal, Request: j.id, Rule: "what decides about it panicked or ended its goroutine"})
+}
+
+// maxStuck is how many epochs may break in a row before one that waits fails for
+// it.
+const maxStuck = 3
