@@ -57,6 +57,62 @@ func TestTicketsCanBeUsedAgainAfterDetach(t *testing.T) {
 	}
 }
 
+// Take gives all that were pushed, the last first, and Next lets go of each.
+func TestTakenTicketsCanBeReadOnceAndUsedAgain(t *testing.T) {
+	t.Parallel()
+	var a Arrivals[int]
+	if a.Take() != nil {
+		t.Fatal("a new stack is not empty")
+	}
+	tickets := [3]Ticket[int]{{Value: 0}, {Value: 1}, {Value: 2}}
+	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1}, {1, 2}, {0, 2, 1}} {
+		for _, i := range order {
+			a.Push(&tickets[i])
+		}
+		first := a.Take()
+		if !a.Empty() {
+			t.Fatal("not empty after it was taken")
+		}
+		if last := order[len(order)-1]; first != &tickets[last] {
+			t.Fatalf("ticket %d is first, want the last that was pushed, %d", first.Value, last)
+		}
+		var got []int
+		for ticket := first; ticket != nil; {
+			next := ticket.Next()
+			if ticket.next != nil {
+				t.Fatalf("ticket %d still holds on to another", ticket.Value)
+			}
+			got = append(got, ticket.Value)
+			if ticket = next; len(got) > len(order) {
+				t.Fatalf("got %v, want what was pushed: %v", got, order)
+			}
+		}
+		slices.Sort(got)
+		if want := slices.Sorted(slices.Values(order)); !slices.Equal(got, want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	}
+}
+
+// A ticket can be pushed again as soon as Next has let go of it, while those after
+// it are still being read.
+func TestTicketCanBePushedWhileTheOthersAreRead(t *testing.T) {
+	t.Parallel()
+	var a Arrivals[int]
+	push(&a, 1, 2, 3)
+	sum, n := 0, 0
+	for ticket := a.Take(); ticket != nil; n++ {
+		next := ticket.Next()
+		sum += ticket.Value
+		ticket.Value *= 10
+		a.Push(ticket)
+		ticket = next
+	}
+	if again := a.Detach(nil); n != 3 || sum != 6 || !slices.Equal(again, []int{30, 20, 10}) {
+		t.Fatalf("%d read, sum %d, pushed again: %v", n, sum, again)
+	}
+}
+
 func TestArrivalsAllocateNothing(t *testing.T) {
 	var a Arrivals[int]
 	tickets := make([]Ticket[int], 16)
@@ -66,6 +122,12 @@ func TestArrivalsAllocateNothing(t *testing.T) {
 			a.Push(&tickets[i])
 		}
 		dst = a.Detach(dst[:0])
+		for i := range tickets {
+			a.Push(&tickets[i])
+		}
+		for ticket := a.Take(); ticket != nil; {
+			ticket = ticket.Next()
+		}
 	}); n != 0 {
 		t.Fatalf("%v allocations", n)
 	}

@@ -1,25 +1,41 @@
 package sequencer
 
 import (
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 )
 
-// An heir that looks at once finds the turn free to take.
-func TestHeirIsWokenWhenTheTurnCanBeTaken(t *testing.T) {
+// Whoever hands over meets a helper that comes, goes or works: when all have come
+// to rest, nothing is left. A bubble knows when that is, without a clock.
+func TestHandOverMeetsHelpers(t *testing.T) {
 	t.Parallel()
-	for range 2000 {
-		var turn Turn
-		token := make(chan struct{}, 1)
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			<-token
-			if word := turn.word.Load(); word != turnRequired {
-				t.Errorf("woken while the word is %d", word)
+	rounds := rounds(t, 4_000)
+	for range rounds {
+		synctest.Test(t, func(t *testing.T) {
+			var turn Turn
+			var work atomic.Int64
+			e := &epochs{run: func(allowance int) (int, bool) {
+				if work.Load() > 0 {
+					work.Add(-1)
+				}
+				return allowance - 1, work.Load() > 0
+			}}
+			for range 3 {
+				go func() {
+					for range 3 {
+						work.Add(2)
+						turn.Enter(e, 1)
+					}
+				}()
+			}
+			synctest.Wait()
+			if !turn.Idle() || work.Load() != 0 {
+				t.Fatalf("work left: %d, word %d, a helper on its way: %t", work.Load(), turn.word.Load(), turn.onWay.Load())
 			}
 		})
-		turn.Enter(&epochs{run: func() bool { return true }, heir: func() chan<- struct{} { return token }})
-		wg.Wait()
 		if t.Failed() {
 			return
 		}
@@ -43,6 +59,37 @@ func TestNoArrivalIsLost(t *testing.T) {
 		wg.Wait()
 		if got := len(a.Detach(nil)); got != pushers*each {
 			t.Fatalf("%d of %d are left", got, pushers*each)
+		}
+	}
+}
+
+// Who pushes while others are taken comes with the next take.
+func TestTakeLosesNoArrival(t *testing.T) {
+	t.Parallel()
+	const pushers, each = 4, 20
+	for range 200 {
+		var a Arrivals[int]
+		var wg sync.WaitGroup
+		for p := range pushers {
+			wg.Go(func() {
+				for i := range each {
+					push(&a, p*each+i)
+				}
+			})
+		}
+		got := 0
+		take := func() {
+			for ticket := a.Take(); ticket != nil; ticket = ticket.Next() {
+				got++
+			}
+		}
+		for range each {
+			take()
+			runtime.Gosched()
+		}
+		wg.Wait()
+		if take(); got != pushers*each {
+			t.Fatalf("%d of %d were taken", got, pushers*each)
 		}
 	}
 }

@@ -32,8 +32,7 @@ const (
 // the helper comes takes the turn. A helper says that it is on its way no longer
 // *before* it looks at the word, and a holder looks whether one is on its way
 // *after* it has set the word: so the helper sees the word, or the holder starts
-// another. (Handing the turn to a waiter was tried: it may leave or be slow to
-// wake, and each hand-over costs a park and a wake.)
+// another.
 //
 // An epoch that panics or ends its goroutine gives the turn back as well: it is
 // reported to Broke, and the turn is handed over.
@@ -46,7 +45,7 @@ type Turn struct {
 	helped atomic.Int64  // epochs run by helpers
 }
 
-// Epochs is the work of whoever holds the turn. Its methods are called by the
+// Epochs is the work of whoever holds the turn. Run and Broke are called by the
 // holder only, and must not enter the turn themselves.
 type Epochs interface {
 	// Run does the work there is, as far as the allowance goes, and reports what is
@@ -56,7 +55,8 @@ type Epochs interface {
 	// nil if it ended its goroutine. What it was about is to be put right, so that
 	// the next epoch does not end likewise.
 	Broke(cause any)
-	// Rest is called by a helper when nothing is left to do, without the turn.
+	// Rest is called by a helper that ends, without the turn: nothing is left to do,
+	// or somebody else has taken the turn, or the helper's epoch broke.
 	Rest()
 }
 
@@ -71,8 +71,11 @@ func (t *Turn) Enter(e Epochs, allowance int) {
 		return
 	}
 	for {
-		left, more := t.run(e, allowance)
+		left, more, returned := t.run(e, allowance)
 		perturb.Point()
+		if !returned {
+			return
+		}
 		if !more && t.word.CompareAndSwap(turnRunning, turnIdle) {
 			return
 		}
@@ -87,24 +90,19 @@ func (t *Turn) Enter(e Epochs, allowance int) {
 	}
 }
 
-// run runs one epoch. If that does not return, nothing is left of the allowance,
-// and if it ends the goroutine the turn is handed over here.
-func (t *Turn) run(e Epochs, allowance int) (left int, more bool) {
-	returned := false
+// run runs one epoch. If that does not return, the turn is handed over here, not by
+// the caller: a goroutine that is ending goes on to end even after a panic on its
+// way was recovered, so what comes after this call may never run.
+func (t *Turn) run(e Epochs, allowance int) (left int, more, returned bool) {
 	defer func() {
 		if returned {
 			return
 		}
-		cause := recover()
-		e.Broke(cause)
-		left, more = 0, true
-		if cause == nil {
-			t.handOver(e)
-		}
+		defer t.handOver(e) // even if Broke panics
+		e.Broke(recover())
 	}()
 	left, more = e.Run(allowance)
-	returned = true
-	return left, more
+	return left, more, true
 }
 
 // handOver leaves the turn to whoever comes, and sees to it that somebody does.
@@ -126,8 +124,11 @@ func (t *Turn) help(e Epochs) {
 			return
 		}
 		t.helped.Add(1)
-		_, more := t.run(e, HelperAllowance)
+		_, more, returned := t.run(e, HelperAllowance)
 		perturb.Point()
+		if !returned {
+			return
+		}
 		if !more && t.word.CompareAndSwap(turnRunning, turnIdle) {
 			return
 		}

@@ -1,171 +1,295 @@
 package sequencer
 
 import (
-	"fmt"
-	"math/rand/v2"
-	"runtime"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"testing"
-	"time"
+	"testing/synctest"
 )
 
-// epochs is an Epochs made of functions.
+// epochs is an Epochs made of functions; broke and rest may be nil.
 type epochs struct {
-	run  func() bool
-	heir func() chan<- struct{}
+	run   func(allowance int) (left int, more bool)
+	broke func(cause any)
+	rest  func()
 }
 
-func (e *epochs) Run() bool { return e.run() }
-func (e *epochs) Heir() chan<- struct{} {
-	if e.heir == nil {
-		return nil
+func (e *epochs) Run(allowance int) (int, bool) { return e.run(allowance) }
+
+func (e *epochs) Broke(cause any) {
+	if e.broke != nil {
+		e.broke(cause)
 	}
-	return e.heir()
 }
+
+func (e *epochs) Rest() {
+	if e.rest != nil {
+		e.rest()
+	}
+}
+
+// script is an Epochs that does a number of epochs' work, each at the same cost,
+// and notes the allowances of all epochs and how often a helper ended.
+type script struct {
+	cost, epochs int // guarded by the turn, like allowances
+	allowances   []int
+	rests        atomic.Int64
+}
+
+func (s *script) Run(allowance int) (int, bool) {
+	s.allowances = append(s.allowances, allowance)
+	s.epochs--
+	return allowance - s.cost, s.epochs > 0
+}
+func (s *script) Broke(any) {}
+func (s *script) Rest()     { s.rests.Add(1) }
 
 func TestEnterRunsOneEpochWhenThatIsAll(t *testing.T) {
 	t.Parallel()
 	var turn Turn
 	runs := 0
-	e := &epochs{run: func() bool { runs++; return false }}
+	e := &epochs{run: func(int) (int, bool) { runs++; return 0, false }}
 	for want := 1; want <= 3; want++ {
-		turn.Enter(e)
+		turn.Enter(e, want-1) // an epoch is run even without an allowance
 		if runs != want || !turn.Idle() {
 			t.Fatalf("after %d calls: %d epochs, idle: %t", want, runs, turn.Idle())
 		}
 	}
 }
 
-func TestEnterRunsOnWhileWorkIsLeftAndNobodyWaits(t *testing.T) {
+// Who enters runs epochs with what the one before has left of its allowance. When
+// nothing is left, one helper does the rest of the work, with an allowance of its
+// own for each epoch, and ends: a bubble does not end before its goroutines.
+func TestEnterRunsAsFarAsItsAllowanceGoes(t *testing.T) {
 	t.Parallel()
-	var turn Turn
-	runs := 0
-	turn.Enter(&epochs{run: func() bool { runs++; return runs < 10*maxEpochs }})
-	if runs != 10*maxEpochs || !turn.Idle() {
-		t.Fatalf("%d epochs, idle: %t", runs, turn.Idle())
+	const own = HelperAllowance
+	for name, tc := range map[string]struct {
+		allowance, cost, epochs int
+		want                    []int
+		rests                   int64
+	}{
+		"it is enough":              {10, 3, 4, []int{10, 7, 4, 1}, 0},
+		"it is just enough":         {9, 3, 3, []int{9, 6, 3}, 0},
+		"one epoch is left":         {9, 3, 4, []int{9, 6, 3, own}, 1},
+		"several epochs are left":   {10, 3, 7, []int{10, 7, 4, 1, own, own, own}, 1},
+		"no allowance":              {0, 3, 3, []int{0, own, own}, 1},
+		"an epoch costs a lot more": {5, 1000, 2, []int{5, own}, 1},
+		"an epoch costs nothing":    {1, 0, 3, []int{1, 1, 1}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var turn Turn
+				s := &script{cost: tc.cost, epochs: tc.epochs}
+				turn.Enter(s, tc.allowance)
+				synctest.Wait()
+				if !slices.Equal(s.allowances, tc.want) || s.rests.Load() != tc.rests {
+					t.Errorf("epochs with %v and %d helpers, want %v and %d", s.allowances, s.rests.Load(), tc.want, tc.rests)
+				}
+				if n := turn.Helped(); n != int64(len(slices.DeleteFunc(tc.want, func(n int) bool { return n != own }))) {
+					t.Errorf("%d epochs by helpers", n)
+				}
+				if !turn.Idle() {
+					t.Error("not idle")
+				}
+			})
+		})
 	}
+}
+
+// The caller returns while the helper still works for others.
+func TestCallerDoesNotWaitForTheHelper(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var turn Turn
+		returned := make(chan struct{})
+		runs := 0
+		turn.Enter(&epochs{run: func(int) (int, bool) {
+			if runs++; runs > 1 {
+				<-returned
+			}
+			return 0, runs < 3
+		}}, 1)
+		synctest.Wait() // the helper stands in its first epoch
+		if turn.Idle() || turn.Helped() != 1 {
+			t.Errorf("idle: %t, %d epochs by helpers", turn.Idle(), turn.Helped())
+		}
+		close(returned)
+		synctest.Wait()
+		if runs != 3 || !turn.Idle() {
+			t.Errorf("%d epochs, idle: %t", runs, turn.Idle())
+		}
+	})
 }
 
 func TestEnterDuringAnEpochHasItsHolderRunAnother(t *testing.T) {
 	t.Parallel()
-	var turn Turn
-	runs := 0
-	var e epochs
-	e.run = func() bool {
-		if turn.Idle() {
-			t.Error("idle in the middle of an epoch")
+	for name, tc := range map[string]struct {
+		allowance int
+		helped    int64
+	}{
+		"the caller itself":                   {10, 0},
+		"a helper, if the allowance is spent": {1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var turn Turn
+				runs := 0
+				var e epochs
+				e.run = func(allowance int) (int, bool) {
+					if turn.Idle() {
+						t.Error("idle in the middle of an epoch")
+					}
+					if runs++; runs == 1 {
+						// Any number of them ask for one epoch more.
+						for range 3 {
+							if turn.take() {
+								t.Error("a second one got the turn")
+							}
+						}
+					}
+					return allowance - 1, false
+				}
+				turn.Enter(&e, tc.allowance)
+				synctest.Wait()
+				if runs != 2 || turn.Helped() != tc.helped || !turn.Idle() {
+					t.Fatalf("%d epochs, %d by helpers, idle: %t", runs, turn.Helped(), turn.Idle())
+				}
+			})
+		})
+	}
+}
+
+// A mark that is left during a helper's epoch is not lost either.
+func TestEnterDuringAHelpersEpochHasItRunAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var turn Turn
+		runs := 0
+		turn.Enter(&epochs{run: func(int) (int, bool) {
+			if runs++; runs == 2 && turn.take() {
+				t.Error("a second one got the turn")
+			}
+			return 0, runs == 1
+		}}, 0)
+		synctest.Wait()
+		if runs != 3 || turn.Helped() != 2 || !turn.Idle() {
+			t.Fatalf("%d epochs, %d by helpers, idle: %t", runs, turn.Helped(), turn.Idle())
 		}
-		if runs++; runs == 1 {
-			// Any number of them ask for one epoch more.
-			for range 3 {
+	})
+}
+
+// handedOver returns a turn that was handed over to a helper that is still on its
+// way: the test is to run it by help.
+func handedOver() *Turn {
+	turn := new(Turn)
+	turn.word.Store(turnRequired)
+	turn.onWay.Store(true)
+	return turn
+}
+
+func TestWhoeverEntersBeforeTheHelperTakesTheTurn(t *testing.T) {
+	t.Parallel()
+	turn := handedOver()
+	s := &script{epochs: 2, cost: 1}
+	turn.Enter(s, 10)
+	if want := []int{10, 9}; !slices.Equal(s.allowances, want) {
+		t.Fatalf("epochs with %v, want %v", s.allowances, want)
+	}
+	if turn.Idle() {
+		t.Fatal("idle, though a helper is on its way")
+	}
+	turn.help(s) // finds nothing to do, and that is all right
+	if len(s.allowances) != 2 || s.rests.Load() != 1 || turn.Helped() != 0 || !turn.Idle() {
+		t.Fatalf("epochs with %v, %d by helpers, %d ended, idle: %t", s.allowances, turn.Helped(), s.rests.Load(), turn.Idle())
+	}
+}
+
+// Who hands over while a helper is on its way starts no other.
+func TestHelperOnItsWayIsEnough(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		turn := handedOver()
+		s := &script{epochs: 4}
+		for range 3 {
+			turn.Enter(s, 0)
+		}
+		synctest.Wait()
+		if want := []int{0, 0, 0}; !slices.Equal(s.allowances, want) {
+			t.Fatalf("epochs with %v, want %v: another helper was started", s.allowances, want)
+		}
+		turn.help(s)
+		if turn.Helped() != 1 || s.rests.Load() != 1 || !turn.Idle() {
+			t.Fatalf("%d epochs by helpers, %d ended, idle: %t", turn.Helped(), s.rests.Load(), turn.Idle())
+		}
+	})
+}
+
+// During an epoch of its own no helper is on its way, so one who takes the turn
+// later and hands it over starts the next.
+func TestHelperThatWorksIsNotOnItsWay(t *testing.T) {
+	t.Parallel()
+	turn := handedOver()
+	turn.help(&epochs{run: func(int) (int, bool) {
+		if turn.onWay.Load() {
+			t.Error("the helper works, and says that it is on its way")
+		}
+		return 0, false
+	}})
+	if turn.Helped() != 1 || !turn.Idle() {
+		t.Fatalf("%d epochs by helpers, idle: %t", turn.Helped(), turn.Idle())
+	}
+}
+
+// One helper does it all, however often others mark the turn: none is started
+// while one works.
+func TestOneHelperServesALongLine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var turn Turn
+		const long = 1000
+		runs := 0
+		var rests atomic.Int64
+		turn.Enter(&epochs{
+			run: func(int) (int, bool) {
+				runs++
 				if turn.take() {
 					t.Error("a second one got the turn")
 				}
-			}
+				if runs == long {
+					turn.word.Store(turnRunning) // nobody marks it any more
+				}
+				return 0, false
+			},
+			rest: func() { rests.Add(1) },
+		}, 0)
+		synctest.Wait()
+		if runs != long || turn.Helped() != long-1 || rests.Load() != 1 || !turn.Idle() {
+			t.Fatalf("%d epochs, %d by %d helpers, idle: %t", runs, turn.Helped(), rests.Load(), turn.Idle())
 		}
-		return false
-	}
-	turn.Enter(&e)
-	if runs != 2 || !turn.Idle() {
-		t.Fatalf("%d epochs, idle: %t", runs, turn.Idle())
-	}
-}
-
-// takeToken fails the test if there is none: nobody was woken.
-func takeToken(t *testing.T, token <-chan struct{}) {
-	t.Helper()
-	select {
-	case <-token:
-	default:
-		t.Fatal("the heir was not woken")
-	}
-}
-
-func TestTurnIsPassedOnAfterSomeEpochs(t *testing.T) {
-	t.Parallel()
-	var turn Turn
-	token := make(chan struct{}, 1)
-	runs, asked := 0, 0
-	e := &epochs{
-		run: func() bool { runs++; return true },
-		heir: func() chan<- struct{} {
-			asked++
-			if turn.Idle() {
-				t.Error("the heir is chosen after the turn was given up")
-			}
-			return token
-		},
-	}
-	turn.Enter(e)
-	if runs != maxEpochs || asked != 1 {
-		t.Fatalf("%d epochs, asked for an heir %d times", runs, asked)
-	}
-	if turn.Idle() {
-		t.Fatal("work is left, but the turn says that it is idle")
-	}
-	takeToken(t, token)
-	e.run = func() bool { runs++; return false }
-	turn.Enter(e) // as the heir does
-	if runs != maxEpochs+1 || !turn.Idle() {
-		t.Fatalf("%d epochs, idle: %t", runs, turn.Idle())
-	}
-}
-
-func TestWhoeverComesFirstTakesAnInheritance(t *testing.T) {
-	t.Parallel()
-	var turn Turn
-	token := make(chan struct{}, 1)
-	e := &epochs{run: func() bool { return true }, heir: func() chan<- struct{} { return token }}
-	turn.Enter(e)
-	done := &epochs{run: func() bool { return false }}
-	turn.Enter(done) // somebody else
-	if !turn.Idle() {
-		t.Fatal("the turn was not taken")
-	}
-	takeToken(t, token)
-	turn.Enter(done) // the heir finds nothing to do, and that is all right
-	if !turn.Idle() {
-		t.Fatal("the turn was not given up")
-	}
-}
-
-// The heir leaves after it was chosen and before the turn is passed on: its
-// Enter only finds somebody running, so that one must go on.
-func TestHeirThatLeavesWhileItIsChosen(t *testing.T) {
-	t.Parallel()
-	var turn Turn
-	token := make(chan struct{}, 1)
-	runs, asked := 0, 0
-	turn.Enter(&epochs{
-		run: func() bool { runs++; return runs <= maxEpochs },
-		heir: func() chan<- struct{} {
-			if asked++; asked > 1 {
-				return nil
-			}
-			if turn.take() {
-				t.Error("a second one got the turn")
-			}
-			return token
-		},
 	})
-	if len(token) != 0 || runs <= maxEpochs || !turn.Idle() {
-		t.Fatalf("the turn went to somebody who has left: %d epochs, idle: %t", runs, turn.Idle())
-	}
 }
 
-// An heir that leaves after the turn was passed on enters, and so takes it.
-func TestHeirThatLeavesInsteadOfLooking(t *testing.T) {
+func TestHelperRestsWithoutTheTurn(t *testing.T) {
 	t.Parallel()
-	var turn Turn
-	token := make(chan struct{}, 1)
-	left := 5
-	e := &epochs{run: func() bool { left--; return left > 0 }, heir: func() chan<- struct{} { return token }}
-	turn.Enter(e)
-	turn.Enter(e) // the leaver, which does not look at its token
-	if left != 0 || !turn.Idle() {
-		t.Fatalf("%d left, idle: %t", left, turn.Idle())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var turn Turn
+		runs := 0
+		var e epochs
+		e.run = func(int) (int, bool) { runs++; return 0, runs == 1 }
+		e.rest = func() {
+			if !turn.Idle() {
+				t.Error("a helper rests, but the turn is not idle")
+			}
+			turn.Enter(&e, 0) // so it may enter
+		}
+		turn.Enter(&e, 0)
+		synctest.Wait()
+		if runs != 3 {
+			t.Fatalf("%d epochs", runs)
+		}
+	})
 }
 
 func TestWakeDoesNotBlock(t *testing.T) {
@@ -180,190 +304,9 @@ func TestWakeDoesNotBlock(t *testing.T) {
 
 func TestEnterAllocatesNothing(t *testing.T) {
 	var turn Turn
-	e := &epochs{run: func() bool { return false }}
-	if n := testing.AllocsPerRun(100, func() { turn.Enter(e) }); n != 0 {
+	left := 0
+	e := &epochs{run: func(allowance int) (int, bool) { left--; return allowance - 1, left > 0 }}
+	if n := testing.AllocsPerRun(100, func() { left = 3; turn.Enter(e, 10) }); n != 0 {
 		t.Fatalf("%v allocations", n)
 	}
-}
-
-// atProcs runs a hammer at several values of GOMAXPROCS, on its own.
-func atProcs(t *testing.T, hammer func(t *testing.T)) {
-	for _, procs := range []int{1, 2, 4, 8} {
-		t.Run(fmt.Sprintf("%d procs", procs), func(t *testing.T) {
-			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
-			hammer(t)
-		})
-	}
-}
-
-// inTime fails the test if the goroutines do not end; else it returns after them.
-func inTime(t *testing.T, wg *sync.WaitGroup, state func() string) {
-	t.Helper()
-	ended := make(chan struct{})
-	go func() {
-		wg.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-time.After(time.Minute):
-		t.Fatal("stuck: " + state())
-	}
-}
-
-func rounds(t *testing.T, n int) int {
-	if testing.Short() {
-		return n / 20
-	}
-	return n
-}
-
-// Work is a number that grows; an epoch sees it as it is.
-func TestTurnHasOneHolderAndLosesNoWork(t *testing.T) {
-	atProcs(t, func(t *testing.T) {
-		const callers = 8
-		n := rounds(t, 20_000)
-		var turn Turn
-		var published, seen, inside atomic.Int64
-		plain := 0 // written by the holder only: the race detector is the judge
-		e := &epochs{run: func() bool {
-			if inside.Add(1) != 1 {
-				t.Error("two have the turn")
-			}
-			plain++
-			now := published.Load()
-			if plain%4 == 0 {
-				runtime.Gosched() // with the turn: the others shall find it taken
-			}
-			if seen.Swap(now) > now {
-				t.Error("an epoch saw less than the one before")
-			}
-			inside.Add(-1)
-			return false
-		}}
-		var wg sync.WaitGroup
-		for range callers {
-			wg.Go(func() {
-				for range n {
-					mine := published.Add(1)
-					turn.Enter(e)
-					// Either seen, or somebody has the turn and will run again.
-					if seen.Load() < mine && turn.Idle() && seen.Load() < mine {
-						t.Errorf("work %d is lost", mine)
-						return
-					}
-				}
-			})
-		}
-		inTime(t, &wg, func() string { return fmt.Sprint("word ", turn.word.Load()) })
-		if seen.Load() != published.Load() || !turn.Idle() {
-			t.Fatalf("seen %d of %d, idle: %t", seen.Load(), published.Load(), turn.Idle())
-		}
-		t.Logf("%d epochs for %d calls", plain, callers*n)
-	})
-}
-
-// waiter is a request of the hammer below: granted by the holder, or left by its
-// owner.
-type waiter struct {
-	arrival, leave Ticket[*waiter]
-	state          atomic.Uint32
-	wake           chan struct{}
-}
-
-// service grants a few requests an epoch, so that the turn is often passed on.
-type service struct {
-	t                 *testing.T
-	turn              Turn
-	arrivals, leavers Arrivals[*waiter]
-	backlog           []*waiter
-	inside            atomic.Int64
-	granted, epochs   int
-	inherited         atomic.Int64
-}
-
-func (s *service) Run() bool {
-	if s.inside.Add(1) != 1 {
-		s.t.Error("two have the turn")
-	}
-	defer s.inside.Add(-1)
-	s.epochs++
-	s.backlog = s.arrivals.Detach(s.backlog)
-	s.leavers.Detach(nil)
-	if s.epochs%2 == 0 {
-		runtime.Gosched() // with the turn: the others shall find it taken
-	}
-	for range 2 {
-		for len(s.backlog) > 0 {
-			w := s.backlog[0]
-			s.backlog = s.backlog[1:]
-			if w.state.CompareAndSwap(uint32(waiting), uint32(granted)) {
-				s.granted++
-				Wake(w.wake)
-				break
-			}
-		}
-	}
-	return len(s.backlog) > 0
-}
-
-func (s *service) Heir() chan<- struct{} {
-	defer runtime.Gosched() // so that heirs leave between choice and hand-over
-	for _, w := range s.backlog {
-		if w.state.Load() == uint32(waiting) {
-			return w.wake
-		}
-	}
-	return nil
-}
-
-// ask is one call from arrival to outcome; it reports whether it was granted.
-func (s *service) ask(impatient bool) bool {
-	w := &waiter{wake: make(chan struct{}, 1)}
-	w.arrival.Value, w.leave.Value = w, w
-	s.arrivals.Push(&w.arrival)
-	s.turn.Enter(s)
-	if impatient && w.state.CompareAndSwap(uint32(waiting), uint32(left)) {
-		s.leavers.Push(&w.leave)
-		s.turn.Enter(s)
-		return false
-	}
-	for w.state.Load() == uint32(waiting) {
-		<-w.wake
-		if w.state.Load() == uint32(waiting) {
-			s.inherited.Add(1)
-			s.turn.Enter(s)
-		}
-	}
-	return true
-}
-
-func TestEveryWaiterIsAnsweredThoughHeirsLeave(t *testing.T) {
-	atProcs(t, func(t *testing.T) {
-		const callers = 16
-		n := rounds(t, 4_000)
-		s := &service{t: t}
-		var granted atomic.Int64
-		var wg sync.WaitGroup
-		for c := range callers {
-			wg.Go(func() {
-				rnd := rand.New(rand.NewPCG(uint64(c), 1))
-				for range n {
-					if s.ask(rnd.IntN(3) == 0) {
-						granted.Add(1)
-					}
-				}
-			})
-		}
-		inTime(t, &wg, func() string {
-			return fmt.Sprintf("word %d, arrivals empty: %t", s.turn.word.Load(), s.arrivals.Empty())
-		})
-		if !s.turn.Idle() || !s.arrivals.Empty() || !s.leavers.Empty() || len(s.backlog) != 0 {
-			t.Fatalf("left behind: word %d, backlog %d", s.turn.word.Load(), len(s.backlog))
-		}
-		if int64(s.granted) != granted.Load() {
-			t.Fatalf("%d were granted, %d know of it", s.granted, granted.Load())
-		}
-		t.Logf("%d epochs, %d granted, %d inherited", s.epochs, s.granted, s.inherited.Load())
-	})
 }
