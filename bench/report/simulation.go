@@ -6,7 +6,6 @@ import (
 	"html/template"
 	"io"
 	"math"
-	"slices"
 	"strings"
 	"time"
 )
@@ -263,39 +262,30 @@ func (s *Simulation) tradeoff() template.HTML {
 	y.spread(ylo, yhi)
 	svg := newSVG("time to first token, p95, by prefix hit rate", wideWidth, wideHeight+60)
 	svg.frame(&x, &y)
-	var taken [][2]float64
-	for _, d := range dots {
-		px, py := svg.px(&x, d.x), svg.py(&y, d.y)
-		lx, ly := beside(px, py, taken)
-		taken = append(taken, [2]float64{lx, ly})
-		fmt.Fprintf(svg, `<g class="e-turnstile"><title>%s</title>`, template.HTMLEscapeString(s.Settings[d.number-1].Name))
-		if lx != px || ly != py {
-			svg.line(px, py, lx, ly, "cross")
-			fmt.Fprintf(svg, `<circle class="dot" cx="%.1f" cy="%.1f" r="2.5"/>`, px, py)
+	points := make([]spot, len(dots))
+	for i, d := range dots {
+		points[i] = spot{svg.px(&x, d.x), svg.py(&y, d.y)}
+	}
+	numbers := labels(points, spot{marginLeft, marginTop}, spot{svg.width - marginRight, svg.height - marginDown})
+	// Lines lie below points, and these below numbers.
+	svg.WriteString(`<g class="e-turnstile">`)
+	for i, p := range points {
+		if at := numbers[i]; at != p {
+			svg.line(p.x, p.y, at.x, at.y, "cross")
 		}
-		fmt.Fprintf(svg, `<circle class="dot" cx="%.1f" cy="%.1f" r="%g"/>`, lx, ly, dotRadius)
-		svg.text(lx, ly+4, "number mid", fmt.Sprint(d.number))
+	}
+	for _, p := range points {
+		fmt.Fprintf(svg, `<circle class="dot" cx="%.1f" cy="%.1f" r="%g"/>`, p.x, p.y, pointRadius)
+	}
+	for i, d := range dots {
+		at := numbers[i]
+		fmt.Fprintf(svg, `<g><title>%s</title><circle class="dot" cx="%.1f" cy="%.1f" r="%g"/>`,
+			template.HTMLEscapeString(s.Settings[d.number-1].Name), at.x, at.y, labelRadius)
+		svg.text(at.x, at.y+4, "number mid", fmt.Sprint(d.number))
 		svg.WriteString("</g>")
 	}
+	svg.WriteString("</g>")
 	return svg.done()
-}
-
-const dotRadius = 9.0
-
-// beside returns the place for a dot nearest to its own at which it covers none of
-// those that have one.
-func beside(x, y float64, taken [][2]float64) (float64, float64) {
-	const apart = 2*dotRadius + 2
-	for ring := range 8 {
-		for i := range max(1, 8*ring) {
-			angle := 2 * math.Pi * float64(i) / float64(max(1, 8*ring))
-			lx, ly := x+float64(ring)*apart*math.Cos(angle), y-float64(ring)*apart*math.Sin(angle)
-			if !slices.ContainsFunc(taken, func(t [2]float64) bool { return math.Hypot(t[0]-lx, t[1]-ly) < apart }) {
-				return lx, ly
-			}
-		}
-	}
-	return x, y
 }
 
 // spread is cover for a logarithmic axis whose values may lie within a decade.

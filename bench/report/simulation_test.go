@@ -48,16 +48,6 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-func TestDotsDoNotCoverEachOther(t *testing.T) {
-	var taken [][2]float64
-	for range 12 {
-		x, y := beside(100, 100, taken)
-		require.NotContains(t, taken, [2]float64{x, y})
-		taken = append(taken, [2]float64{x, y})
-	}
-	require.Equal(t, [2]float64{100, 100}, taken[0])
-}
-
 func TestAnEmptySimulation(t *testing.T) {
 	var page bytes.Buffer
 	require.NoError(t, new(Simulation).WriteHTML(&page))
