@@ -85,6 +85,7 @@ type rowTable struct {
 	Where, About string
 	Open         bool // without a click
 	Notes        []string
+	Heads        []string // the columns in which something was taken
 	Series       []seriesLine
 }
 
@@ -95,9 +96,6 @@ type seriesLine struct {
 
 // figureHeads are the columns of the tables of figures.
 var figureHeads = []string{"ops/s", "least", "most", "p50", "p90", "p99", "max", "call CPU", "others", "CPU/op", "allocs/op", "bytes/op", "fairness"}
-
-// Heads is for the page.
-func (pageData) Heads() []string { return figureHeads }
 
 // WriteHTML writes the report: one page, with all it needs in it.
 func (c *Comparison) WriteHTML(w io.Writer) error {
@@ -344,6 +342,20 @@ func (c *Comparison) fillRows(d *pageData) {
 				Count(s.Median(AllocsPerOp)), Count(s.Median(BytesPerOp)), Count(s.Median(Fairness)),
 			}})
 		}
+		t.dropEmpty()
 		d.Rows = append(d.Rows, t)
+	}
+}
+
+// dropEmpty takes out the columns in which nothing was taken.
+func (t *rowTable) dropEmpty() {
+	lines := [][]string{append([]string{""}, figureHeads...)}
+	for _, s := range t.Series {
+		lines = append(lines, append([]string{""}, s.Figures...))
+	}
+	dropEmpty(lines)
+	t.Heads = lines[0][1:]
+	for i := range t.Series {
+		t.Series[i].Figures = lines[i+1][1:]
 	}
 }
