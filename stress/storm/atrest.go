@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"time"
@@ -131,56 +132,10 @@ func (s *storm) inspect() (faults []Violation) {
 	for _, l := range s.engine.Loads() {
 		loads[l.Rank] = l
 	}
+	s.checkCap(slices.Collect(maps.Values(loads)))
 	s.inspectWaiting(w, &stats, loads, fault)
 	s.inspectLoads(&stats, loads, fault)
 	return faults
-}
-
-// inspectWaiting: nobody who waits could run, and the counters of the classes
-// are the sums over those who wait.
-func (s *storm) inspectWaiting(w *world, stats *sched.Stats, loads map[sched.RankID]sched.RankLoad, fault func(int, string, ...any)) {
-	pending, tokens := make(map[string]int64), make(map[string]int64)
-	known := true
-	for _, c := range s.callers {
-		if c.is() != calling {
-			continue
-		}
-		r := c.call.Load()
-		if r == nil {
-			known = false
-			continue
-		}
-		class := w.profile.class(r.Class)
-		if class == nil || !class.CanQueue() {
-			fault(6, "%s waits in a class that has no threshold", r.ID)
-			continue
-		}
-		pending[class.Name]++
-		tokens[class.Name] += r.ISL
-		places := w.eligible(r, nil)
-		blocked := 0
-		for _, p := range places {
-			if p.overloaded || loads[p.id].PrefillTokens > *class.BusyThreshold {
-				blocked++
-			}
-		}
-		if !class.MustWait(blocked, len(places)) {
-			fault(6, "%s waits in class %s although of its %d ranks only %d are busy or overloaded", r.ID, class.Name, len(places), blocked)
-		}
-		if !r.Due.IsZero() && !r.Due.After(s.clock.Now()) {
-			fault(6, "%s waits, but was due at %v and it is %v", r.ID, r.Due, s.clock.Now())
-		}
-	}
-	var sum int64
-	for _, c := range stats.Classes {
-		sum += c.Pending
-		if known && (c.Pending != pending[c.Name] || c.Tokens != tokens[c.Name]) {
-			fault(7, "class %s counts %d requests and %d tokens; there are %d and %d", c.Name, c.Pending, c.Tokens, pending[c.Name], tokens[c.Name])
-		}
-	}
-	if sum != stats.Waiting {
-		fault(7, "%d wait, but the classes count %d", stats.Waiting, sum)
-	}
 }
 
 // inspectLoads: the load of each rank is the sum over the bookings on it.

@@ -5,20 +5,25 @@ import (
 	"slices"
 
 	"github.com/seed-3c5df8a4/turnstile/sched"
+	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 )
 
 // checkPlacement checks an admission that was made in one world: invariant 1.
 func (s *storm) checkPlacement(r *sched.Request, p *sched.Placement, w *world, began uint64, scratch []place) []place {
 	places := s.checkRank(r, p, w, scratch)
 	class := w.profile.class(r.Class)
-	if class == nil || !class.CanQueue() || len(places) == 0 {
+	if class == nil || class.BusyThreshold == nil || len(places) == 0 {
 		return places
 	}
 	s.witnessed.Add(1)
 	blocked := 0
 	for i := range places {
-		if places[i].overloaded || places[i].book.busySince(began, *class.BusyThreshold) {
+		busy := places[i].book.busySince(began, *class.BusyThreshold)
+		if places[i].overloaded || busy {
 			blocked++
+		}
+		if busy && places[i].id == p.Rank && class.ChooseFrom == policy.ChooseIdle && r.Pin == nil {
+			s.broken.add(1, "%s was put on %v, which was busy for its class from before it came until it was booked", r.ID, p.Rank)
 		}
 	}
 	if class.MustWait(blocked, len(places)) {
@@ -43,10 +48,28 @@ func (s *storm) checkRank(r *sched.Request, p *sched.Placement, w *world, scratc
 	return places
 }
 
+// checkCap checks that no rank has more requests than all classes let it have.
+func (s *storm) checkCap(loads []sched.RankLoad) {
+	if !s.capped() {
+		return
+	}
+	for _, l := range loads {
+		if l.Requests > maxRequests {
+			s.broken.add(1, "%d requests at once on rank %v, on which each class puts no more than %d", l.Requests, l.Rank, maxRequests)
+		}
+	}
+}
+
+// capped reports whether every class caps the requests of a rank.
+func (s *storm) capped() bool {
+	return s.config.Profile == ProfileCapped && s.profiles[0].parsed.Class(0).MaxRequestsPerRank > 0
+}
+
 // checkVisible checks that what was booked before is seen: invariant 2.
 func (s *storm) checkVisible(b *book, rank sched.RankID, r *sched.Request, w *world) {
 	count, tokens, leaves := b.read()
 	loads := s.engine.Loads()
+	s.checkCap(loads)
 	if _, _, now := b.read(); now != leaves || s.world.Load() != w {
 		return
 	}

@@ -12,13 +12,14 @@ import (
 
 // The profiles a storm can have.
 const (
-	ProfileOff   = "off"
-	ProfileOn    = "on"
-	ProfileMixed = "mixed"
+	ProfileOff    = "off"
+	ProfileOn     = "on"
+	ProfileMixed  = "mixed"
+	ProfileCapped = "capped"
 )
 
 // Profiles returns the names of the profiles.
-func Profiles() []string { return []string{ProfileOff, ProfileOn, ProfileMixed} }
+func Profiles() []string { return []string{ProfileOff, ProfileOn, ProfileMixed, ProfileCapped} }
 
 // Engines returns the names of the engines.
 func Engines() []string {
@@ -30,7 +31,8 @@ type Config struct {
 	// Engine is the name of the engine, one of Engines.
 	Engine string
 	// Profile is one of Profiles: nobody ever waits; one class; six classes of
-	// which thresholds, quanta and limits change now and then.
+	// which thresholds, quanta and limits change now and then; three that all cap the
+	// requests of a rank, without transfers.
 	Profile string
 	Callers int
 	// Seed decides what everybody does, but not in which order it happens.

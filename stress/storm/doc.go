@@ -24,7 +24,8 @@
 //     after Schedule has returned and takes it out before it calls whatever may
 //     end it, so a book never has more than the rank. The book notes since when it
 //     has been above each threshold. If throughout a call all eligible ranks
-//     were above, by their books, there was no witness.
+//     were above, by their books, there was no witness. Where every class caps
+//     the requests of a rank and nobody transfers, Loads never shows more.
 //   - 2, book before answer. What the book has, Loads must show.
 //   - 3, no bypass. Within a lane, decisions come in ticket order, and whoever is
 //     pinned to a rank does not pass one who waits for any rank. Who was passed

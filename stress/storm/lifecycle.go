@@ -84,6 +84,9 @@ func (c *caller) prefillDone(cl *claim) {
 // transfer moves a booking, by handle or by id, maybe from another goroutine
 // while this one goes on.
 func (c *caller) transfer(cl *claim) {
+	if c.s.capped() { // the caller of a transfer answers for the rank
+		return
+	}
 	cl.withdraw()
 	to := sched.RankID{Worker: 1 + c.rnd.Uint64N(uint64(c.s.config.Workers)), Rank: c.rnd.Uint32N(2)}
 	if cl.own || c.oneIn(2) {
@@ -428,7 +431,7 @@ func (c *caller) meddle() {
 	if c.oneIn(2) {
 		attempt = latest
 	}
-	if c.oneIn(4) {
+	if c.oneIn(4) && !c.s.capped() {
 		_, _ = c.s.engine.Transfer(id, attempt, sched.RankID{Worker: 1 + c.rnd.Uint64N(uint64(c.s.config.Workers))})
 	}
 	c.ops.Add(1)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-3c5df8a4/turnstile/sched"
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
+	"github.com/seed-3c5df8a4/turnstile/stress/engines"
 )
 
 // world is what the engine was told of workers and policy. A world never
@@ -123,12 +124,25 @@ const mixedPolicy = `
 default_policy_family: f
 uncached_isl_buckets: [{min_tokens: 0, bucket: all}]
 policy_classes:
-  - {name: f, policy_family: f, cache_bucket: all, quantum: %d, prefill_busy_threshold: %d}
+  - {name: f, policy_family: f, cache_bucket: all, quantum: %d, prefill_busy_threshold: %d, endpoint_wait: 0.05}
   - {name: wide, quantum: %d, prefill_busy_threshold: %d, request_queue_limit_per_worker: 4}
   - {name: half, quantum: 700, prefill_busy_threshold: %d, busy_worker_ratio: 0.5}
   - {name: never, quantum: 500, prefill_busy_threshold: 100, request_queue_limit_per_worker: 0}
   - {name: open, quantum: 500}
-  - {name: old, quantum: 300, queue_policy: wspt, prefill_busy_threshold: 0, max_queue_age: 0.02}
+  - {name: old, quantum: 300, queue_policy: wspt, prefill_busy_threshold: 0, max_queue_age: 0.02, guard_after: 0.02}
+`
+
+// maxRequests is what each class of cappedPolicy lets a rank have.
+const maxRequests = 3
+
+// cappedPolicy has three classes that choose from ranks with fewer requests than that.
+const cappedPolicy = `
+default_policy_family: f
+uncached_isl_buckets: [{min_tokens: 0, bucket: all}]
+policy_classes:
+  - {name: f, policy_family: f, cache_bucket: all, quantum: %d, max_requests_per_rank: 3, choose_from: idle}
+  - {name: wide, quantum: %d, prefill_busy_threshold: 100, max_requests_per_rank: 3, choose_from: idle, request_queue_limit_per_worker: 4}
+  - {name: old, quantum: 300, queue_policy: wspt, prefill_busy_threshold: 0, max_requests_per_rank: 3, choose_from: idle, max_queue_age: 0.02, guard_after: 0.02, endpoint_wait: 0.05}
 `
 
 // openPolicy takes the thresholds away, so that everyone who waits may go.
@@ -155,6 +169,8 @@ func profiles(name string) ([]*profile, error) {
 		return nil, nil
 	case ProfileOn:
 		texts = []string{onPolicy}
+	case ProfileCapped:
+		texts = []string{fmt.Sprintf(cappedPolicy, 1000, 500), fmt.Sprintf(cappedPolicy, 200, 2000)}
 	default:
 		texts = []string{
 			fmt.Sprintf(mixedPolicy, 1000, 0, 500, 100, 0),
@@ -165,6 +181,7 @@ func profiles(name string) ([]*profile, error) {
 	}
 	list := make([]*profile, len(texts))
 	for i, text := range texts {
+		text = engines.Without(text)
 		file, err := policy.Parse([]byte(text))
 		if err != nil {
 			return nil, err
@@ -176,8 +193,11 @@ func profiles(name string) ([]*profile, error) {
 
 // classNames are what requests of a storm ask for.
 func classNames(name string) []string {
-	if name == ProfileMixed {
+	switch name {
+	case ProfileMixed:
 		return []string{"f", "f", "wide", "half", "never", "open", "old"}
+	case ProfileCapped:
+		return []string{"f", "f", "wide", "old"}
 	}
 	return []string{"f"}
 }
