@@ -1,6 +1,9 @@
 package lifecycle
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // Rank is the load of one rank and its live bookings. The zero value is an
 // idle rank without an observer. A Rank must not be copied once used, and its
@@ -134,6 +137,14 @@ func (r *Rank) Touch(b *Booking) {
 
 // LeastRecentlyTouched returns the first in touch order, nil on an idle rank.
 func (r *Rank) LeastRecentlyTouched() *Booking { return r.first }
+
+// Prompt returns the hashes of b's prompt blocks, first to last.
+func (r *Rank) Prompt(b *Booking) []uint64 {
+	if b.rank != r {
+		return nil
+	}
+	return slices.Clone(r.blocks.path(b))
+}
 
 // Len returns the number of live bookings.
 func (r *Rank) Len() int { return int(r.requests) }

@@ -43,6 +43,7 @@ type attempt struct {
 	// rank that was proposed.
 	kept     overlaps.Kept
 	proposed RankID
+	terms    *terms // what else it keeps of the request
 	told     *journal.Slot[Decision] // the place of the decision in the journal, outside the turn
 }
 
@@ -63,7 +64,7 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, error) {
 		// Reserved before the look at who waits, so that they are told later.
 		told := s.journal.Reserve(Decision{Kind: DecisionAdmitted, Request: a.job.id, Query: true, Placement: p})
 		// If the witness has not moved it was one when nobody was found to wait.
-		if !s.undisturbed(a) || gated && !a.look.StillIdle() {
+		if !s.undisturbed(a) || gated && !a.look.StillIdle(choice.Candidate) {
 			told.Drop()
 			return lostRace, nil
 		}
@@ -72,7 +73,7 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, error) {
 		return decided, nil
 	}
 	a.expected = s.estimate(a, choice)
-	a.keep(a.look.Candidate(choice.Candidate).Rank)
+	s.keep(a, a.look.Candidate(choice.Candidate).Rank)
 	chosen := a.look.Slot(choice.Candidate)
 	witness := chosen
 	if gated && a.look.WasBusy(choice.Candidate) {
@@ -113,7 +114,7 @@ func (s *Scheduler) attemptLocked(a *attempt) (outcome, error) {
 	}
 	a.expected = s.estimate(a, choice)
 	chosen := l.Candidate(choice.Candidate).Rank
-	a.keep(chosen)
+	s.keep(a, chosen)
 	perturb.Point()
 	l.LockEligible()
 	defer l.UnlockEligible()
@@ -122,7 +123,9 @@ func (s *Scheduler) attemptLocked(a *attempt) (outcome, error) {
 	if !s.undisturbed(a) || a.turn && l.HintedLocked() {
 		return lostRace, nil
 	}
-	l.Retake()
+	if l.Retake(); l.MustWait() {
+		return lostRace, nil
+	}
 	if !foreign {
 		if choice, failed = l.Choose(s.rand); failed != nil {
 			return decided, failureError(a.job.id, failed)
@@ -131,7 +134,7 @@ func (s *Scheduler) attemptLocked(a *attempt) (outcome, error) {
 		return lostRace, nil
 	}
 	l.Complete(choice.Candidate)
-	if l.MustWait() || !a.trackLocked(choice) {
+	if !a.trackLocked(choice) {
 		return lostRace, nil
 	}
 	shard := l.Slot(choice.Candidate).Shard
@@ -151,10 +154,11 @@ func (s *Scheduler) reserve(a *attempt) {
 	}
 }
 
-// keep packs the overlaps for a booking on a rank.
-func (a *attempt) keep(rank RankID) {
+// keep makes what a booking on a rank keeps of its request.
+func (s *Scheduler) keep(a *attempt, rank RankID) {
 	if !a.job.query {
 		a.kept, a.proposed = overlaps.Keep(a.job.request.Overlaps, rank), rank
+		a.terms = s.termsOf(&a.job.request)
 	}
 }
 
@@ -216,7 +220,7 @@ func (s *Scheduler) bookLocked(a *attempt, choice pool.Choice, shard *shards.Sha
 	}
 	rec.worker, rec.potential = a.look.Slot(choice.Candidate).Worker, p.PotentialDecodeBlocks
 	rec.class = s.classes.Of(a.world.Profile, a.class)
-	rec.overlaps = a.kept
+	rec.overlaps, rec.terms = a.kept, a.terms
 	if id := shard.ID(); id != a.proposed {
 		rec.overlaps.SetRank(id)
 	}

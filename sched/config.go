@@ -41,6 +41,10 @@ type Config struct {
 	// TierWeights value a cached block per tier; nil means 1, 0.75 and 0.25, but for
 	// what the router section of Policy says. They hold for the life of the scheduler.
 	TierWeights *selector.TierWeights
+	// Role says whether the ranks compute prompts and output (default) or, with
+	// selector.RoleDecode, output alone: then cached blocks of a request whose prefill
+	// is not tracked are taken off the blocks it would add.
+	Role selector.Role
 	// Ties says who wins among equals: one at random (default) or the lowest.
 	Ties selector.Ties
 
@@ -96,6 +100,9 @@ func (c *Config) validate() (*policy.Profile, error) {
 	if c.Ties > selector.TiesLowest {
 		fault("config: ties %d: unknown", c.Ties)
 	}
+	if c.Role > selector.RoleDecode {
+		fault("config: role %d: unknown", c.Role)
+	}
 	if c.BookingTTL < 0 {
 		fault("config: booking ttl %v: must not be negative", c.BookingTTL)
 	}
@@ -122,7 +129,7 @@ func (c *Config) validate() (*policy.Profile, error) {
 func (c *Config) params() selector.Params {
 	p := selector.Params{
 		BlockSize: c.BlockSize, OverlapCredit: 1, PrefillScale: 1, CreditDecay: c.CreditDecay,
-		RequestWeight: c.RequestWeight, Temperature: c.Temperature, Ties: c.Ties,
+		RequestWeight: c.RequestWeight, Temperature: c.Temperature, Ties: c.Ties, Role: c.Role,
 		Tiers: selector.DefaultTierWeights(),
 	}
 	if c.OverlapCredit != nil {

@@ -121,9 +121,6 @@ func (s *Scheduler) transfer(rec *record, attempt uint64, to RankID) (Placement,
 			return Placement{}, err
 		}
 		p := s.moveLocked(rec, from, &dest)
-		if rec.life != nil {
-			s.tellStep(rec, EventTransferred, p)
-		}
 		shards.UnlockBoth(from, dest.Shard)
 		s.outbox.Flush()
 		s.freed()
@@ -131,7 +128,7 @@ func (s *Scheduler) transfer(rec *record, attempt uint64, to RankID) (Placement,
 	}
 }
 
-// moveLocked transfers a live booking. REQUIRES: both locks.
+// moveLocked transfers a live booking, and tells observers. REQUIRES: both locks.
 func (s *Scheduler) moveLocked(rec *record, from *shards.Shard, dest *shards.Slot) Placement {
 	rec.overlaps.SetRank(dest.Shard.ID())
 	o := rec.overlaps.Overlap(dest.Shard.ID())
@@ -145,7 +142,11 @@ func (s *Scheduler) moveLocked(rec *record, from *shards.Shard, dest *shards.Slo
 	from.TransferLocked(&rec.Booking, dest.Shard, tokens)
 	rec.shard.Store(dest.Shard)
 	rec.potential = dest.Shard.LoadLocked().Blocks
-	return rec.placementLocked(dest.Shard)
+	p := rec.placementLocked(dest.Shard)
+	if rec.life != nil {
+		s.tellStep(rec, EventTransferred, p)
+	}
+	return p
 }
 
 // release ends a live booking for its owner.

@@ -39,6 +39,7 @@ type record struct {
 	class     *measure.Class // of the class it was admitted in; written when it is booked, not again
 	potential int64
 	overlaps  overlaps.Kept // as asked for, or as refreshed; set to the rank it is on
+	terms     *terms        // what else it asked for; nil if nothing
 	// done is the channel of Done, once somebody asked or the booking ended
 	// without its owner: then it is Scheduler.closed, and end is set.
 	done atomic.Pointer[chan struct{}]

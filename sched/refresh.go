@@ -7,6 +7,7 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/sched/internal/overlaps"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/queue"
+	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
 // finishGrant is the owner's part of a grant: it looks the overlap up again if
@@ -40,32 +41,23 @@ func (s *Scheduler) refreshOverlap(ctx context.Context, j *job, placement Placem
 	if err := checked.derive(&s.params, &derived); err != nil {
 		return placement
 	}
-	rec, kept := j.record, overlaps.Keep(derived.Overlaps, placement.Rank)
-	shard, err := s.lockLive(rec, placement.Attempt)
-	if err != nil {
-		return placement
-	}
-	r := &j.request
+	rec, r := j.record, &j.request
 	r.Overlaps = derived.Overlaps
-	rec.overlaps = kept
-	// What this booking itself adds must not count against its own rank.
-	load, live := shard.WithoutLocked(&rec.Booking, r.Blocks)
-	shard.Unlock()
-
+	kept := overlaps.Keep(derived.Overlaps, placement.Rank)
 	l := s.looks.Get().(*pool.Look)
 	defer s.putLook(l)
-	l.TakeWhole(s.current(), r, -1, pool.Lazily(s.env.Now))
-	l.Correct(placement.Rank, &load, live)
-	choice, failed := l.Choose(s.rand)
-	if failed == nil {
-		if to := l.Slot(choice.Candidate); to.Shard != shard {
-			if moved, err := s.transfer(rec, placement.Attempt, to.Shard.ID()); err == nil {
-				return moved
-			}
-			return placement
-		}
+	m := move{
+		rec: rec, attempt: placement.Attempt, look: l, request: r,
+		class: func(w *pool.World) int { return w.Profile.Classify(j.class, max(0, j.entry.Raw-j.entry.Cached)) },
 	}
-	return s.correct(rec, placement)
+	moved, err := s.move(&m, func(*shards.Shard) { rec.overlaps = kept })
+	if err != nil {
+		// It stays, or has ended meanwhile.
+		return s.correct(rec, placement)
+	}
+	s.outbox.Flush()
+	s.freed()
+	return moved
 }
 
 // correct gives a booking that stays where it is the tokens that follow from its

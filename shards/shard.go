@@ -190,6 +190,9 @@ func (s *Shard) WithoutLocked(b *lifecycle.Booking, blocks []uint64) (lifecycle.
 	return s.mu.rank.LoadWithout(b, s.env.Now), s.mu.rank.LivePrefixWithout(b, blocks)
 }
 
+// PromptLocked returns the hashes of a booking's prompt blocks.
+func (s *Shard) PromptLocked(b *lifecycle.Booking) []uint64 { return s.mu.rank.Prompt(b) }
+
 // BookLocked adds a booking.
 func (s *Shard) BookLocked(b *lifecycle.Booking, blocks []uint64) {
 	if len(blocks) > 0 && s.env.prefixes.Load() == nil && !s.env.NoPrefixIndex {

@@ -44,6 +44,7 @@ type Look struct {
 	input      selector.Input
 	lent       selector.Input // for a selector of the embedder's
 	locked     bool           // between LockEligible and UnlockEligible
+	also       *shards.Shard  // what is locked beside the eligible ranks
 	// whole: all is filled in of the candidates. Else what the selector does not
 	// need was left out, and Complete fills it in.
 	whole bool
@@ -80,7 +81,7 @@ func (l *Look) Reset() {
 // class decides what is busy; for an advisory selection, which waits for nothing,
 // give −1.
 func (l *Look) Take(w *World, r *Request, class int, at Instant) {
-	if w.Index == nil || !l.takeIndexed(w, r, class, at) {
+	if w.Index == nil || w.choosesIdle(class) || !l.takeIndexed(w, r, class, at) {
 		l.TakeAll(w, r, class, at)
 	}
 }
@@ -112,6 +113,7 @@ func (l *Look) takeAll(w *World, r *Request, class int, at Instant, needs select
 		}
 		l.versions[i] = l.see(place, slot)
 	}
+	l.dropBarred()
 	if needs.Has(selector.NeedsCache) {
 		l.findOverlaps()
 		l.fillOverlaps()
@@ -182,8 +184,11 @@ func (l *Look) Unmoved() bool {
 }
 
 // StillIdle reports whether one of the candidates that were not busy has not
-// changed since.
-func (l *Look) StillIdle() bool {
+// changed since; if the class chooses from idle ranks it must be the one chosen.
+func (l *Look) StillIdle(chosen int) bool {
+	if l.World.choosesIdle(l.Class) {
+		return l.Slot(chosen).Shard.Version() == l.candidates[chosen].Version
+	}
 	for i, busy := range l.busy {
 		if !busy && l.Slot(i).Shard.Version() == l.candidates[i].Version {
 			return true
@@ -349,11 +354,26 @@ func (l *Look) walkDepths() {
 
 // LockEligible takes the locks of all eligible ranks, overloaded ones included.
 // The order of the table is the lock order.
-func (l *Look) LockEligible() {
+func (l *Look) LockEligible() { l.LockEligibleAnd(nil) }
+
+// LockEligibleAnd takes the lock of one more shard, which may be among them or nil.
+func (l *Look) LockEligibleAnd(also *shards.Shard) {
 	l.slots = l.World.Table.EligiblePlaces(&l.Request.Constraints, &l.scratch)
 	slots := l.World.Table.Slots()
 	for _, place := range l.slots {
-		slots[place].Shard.Lock()
+		s := slots[place].Shard
+		if also != nil && !s.Before(also) {
+			if s != also {
+				also.Lock()
+				l.also = also
+			}
+			also = nil
+		}
+		s.Lock()
+	}
+	if also != nil {
+		also.Lock()
+		l.also = also
 	}
 	l.locked = true
 }
@@ -361,6 +381,10 @@ func (l *Look) LockEligible() {
 // UnlockEligible gives them back.
 func (l *Look) UnlockEligible() {
 	l.locked = false
+	if l.also != nil {
+		l.also.Unlock()
+		l.also = nil
+	}
 	slots := l.World.Table.Slots()
 	for _, place := range l.slots {
 		slots[place].Shard.Unlock()

@@ -315,15 +315,15 @@ func TestStillIdle(t *testing.T) {
 	f.book(rank(1, 0), 1, lifecycle.NoDuration)
 	var l Look
 	l.TakeAll(f.world, &Request{Params: params()}, classOf(t, f.world, "f-long"), At(0))
-	if !l.StillIdle() {
+	if !l.StillIdle(0) {
 		t.Error("nothing has changed")
 	}
 	f.book(rank(1, 0), 1, lifecycle.NoDuration) // it was busy and still is
-	if !l.StillIdle() {
+	if !l.StillIdle(0) {
 		t.Error("the idle rank has not changed")
 	}
 	f.book(rank(1, 1), 1, lifecycle.NoDuration)
-	if l.StillIdle() {
+	if l.StillIdle(0) {
 		t.Error("the idle rank has changed")
 	}
 }

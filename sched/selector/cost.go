@@ -36,6 +36,10 @@ func (w TierWeights) CachedTokens(device, host, disk float64, blockSize, isl int
 //	credit = c·d·device + host + disk, in weighted blocks
 //	cost   = s·max(0, raw − B·credit) + B·potential blocks + B·a·requests
 //
+// or, with RoleDecode if prefill is not tracked and c > 0,
+//
+//	cost   = B·max(0, potential blocks − credit) + B·a·requests
+//
 // times exp(−tanh(taint weight)) if that weight is not 0. A candidate below the
 // least active prefill counts as if it had it. The result may be NaN or infinite,
 // and is NaN if the block size is below 1.
@@ -58,18 +62,30 @@ func Cost(in *Input, c *Candidate) float64 {
 	// sum, which would break ties between equal loads on some platforms.
 	credit := float64(float64(p.OverlapCredit*decay(in, c, block))*p.Tiers.Device) * c.Device
 	credit = float64(credit) + float64(p.Tiers.Host*c.Host) + float64(p.Tiers.Disk*c.Disk)
-	prefill := raw - float64(block*credit)
-	if prefill < 0 { // cheaper than max; NaN stays NaN
-		prefill = 0
+	var cost float64
+	if decodes(in) {
+		blocks := float64(c.PotentialBlocks) - credit
+		if blocks < 0 { // NaN stays NaN
+			blocks = 0
+		}
+		cost = float64(block * blocks)
+	} else {
+		prefill := raw - float64(block*credit)
+		if prefill < 0 { // cheaper than max; NaN stays NaN
+			prefill = 0
+		}
+		cost = float64(p.PrefillScale*prefill) + float64(block*float64(c.PotentialBlocks))
 	}
-
-	cost := float64(p.PrefillScale*prefill) +
-		float64(block*float64(c.PotentialBlocks)) +
-		float64(float64(block*p.RequestWeight)*float64(c.Requests))
+	cost += float64(float64(block*p.RequestWeight) * float64(c.Requests))
 	if c.TaintWeight != 0 {
 		cost *= math.Exp(-math.Tanh(c.TaintWeight))
 	}
 	return cost
+}
+
+// decodes reports whether the prompt is taken to be computed elsewhere.
+func decodes(in *Input) bool {
+	return in.Params.Role == RoleDecode && !in.TrackPrefill && in.Params.OverlapCredit > 0
 }
 
 // decay returns d of the cost rule.

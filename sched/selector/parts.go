@@ -16,7 +16,8 @@ type CostParts struct {
 	Decay float64 `json:"decay"`
 	// Prefill is the scaled prompt work left after the credit.
 	Prefill float64 `json:"prefill"`
-	// Decode is the blocks held with the request on the rank, as tokens.
+	// Decode is the blocks held with the request on the rank, as tokens; in a decode
+	// pool the credit is taken from it.
 	Decode float64 `json:"decode"`
 	// Requests is what the active requests weigh.
 	Requests float64 `json:"requests"`
@@ -44,6 +45,9 @@ func Parts(in *Input, c *Candidate) CostParts {
 	parts.Disk = block * p.Tiers.Disk * c.Disk
 	parts.Prefill = p.PrefillScale * max(0, parts.Raw-(parts.Device+parts.Host+parts.Disk))
 	parts.Decode = block * float64(c.PotentialBlocks)
+	if decodes(in) {
+		parts.Prefill, parts.Decode = 0, max(0, parts.Decode-(parts.Device+parts.Host+parts.Disk))
+	}
 	parts.Requests = block * p.RequestWeight * float64(c.Requests)
 	if c.TaintWeight != 0 {
 		parts.TaintFactor = math.Exp(-math.Tanh(c.TaintWeight))

@@ -52,6 +52,17 @@ type Rand interface {
 	Uint64() uint64
 }
 
+// Role says which part of a request a pool computes.
+type Role uint8
+
+const (
+	// RoleBoth computes prompts and output. It is the default.
+	RoleBoth Role = iota
+	// RoleDecode computes output alone: the prompt was computed elsewhere, and what
+	// of it is cached here need not be brought.
+	RoleDecode
+)
+
 // Params are the weights of the cost and the way to choose by it. Zero values
 // are taken as they stand; whoever fills them in applies the defaults.
 type Params struct {
@@ -75,6 +86,8 @@ type Params struct {
 	Temperature float64
 	// Ties is used at temperature 0.
 	Ties Ties
+	// Role is what the pool computes.
+	Role Role
 	// Tiers weighs cached blocks by where they lie.
 	Tiers TierWeights
 }

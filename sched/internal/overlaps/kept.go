@@ -129,6 +129,18 @@ func (k *Kept) Overlap(rank lifecycle.RankID) lifecycle.Overlap {
 	return o
 }
 
+// List returns the overlaps as they were listed.
+func (k *Kept) List() (list []lifecycle.Overlap) {
+	r := reader{packed: k.packed}
+	for worker := uint64(0); r.at < len(r.packed); {
+		worker += uint64(r.varint())
+		o := r.overlap()
+		o.Rank.Worker = worker
+		list = append(list, o)
+	}
+	return list
+}
+
 // Bytes returns how much room the list takes.
 func (k *Kept) Bytes() int { return len(k.packed) }
 

@@ -23,6 +23,7 @@ func requireKept(t *testing.T, list []lifecycle.Overlap, others ...lifecycle.Ran
 		set := overlaps.Keep(list, o.Rank)
 		require.Equal(t, o, set.Overlap(o.Rank))
 	}
+	require.Equal(t, list, k.List())
 	for _, rank := range others {
 		k.SetRank(rank)
 		require.Equal(t, lifecycle.Overlap{Rank: rank}, k.Overlap(rank))
