@@ -43,7 +43,7 @@ type attempt struct {
 	// rank that was proposed.
 	kept     overlaps.Kept
 	proposed RankID
-	terms    *terms // what else it keeps of the request
+	terms    *terms                  // what else it keeps of the request
 	told     *journal.Slot[Decision] // the place of the decision in the journal, outside the turn
 }
 

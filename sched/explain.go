@@ -87,6 +87,9 @@ type RankExplanation struct {
 	// order in which it is tested: the first is why.
 	Eligible bool        `json:"eligible"`
 	Against  []Objection `json:"against,omitempty"`
+	// Barred says why an eligible rank cannot be chosen for the request's class now:
+	// empty if it can.
+	Barred string `json:"barred,omitempty"`
 	// Chosen is set at the rank that Explanation.Rank names, also when the request
 	// would have to wait before it could go there.
 	Chosen bool `json:"chosen,omitempty"`
@@ -261,6 +264,9 @@ func (s *Scheduler) explainRanks(l *pool.Look, explained *pool.Explained, chosen
 		at := l.Find(x.Rank)
 		if at < 0 {
 			x.ChanceKnown = true // none
+			if x.Eligible {
+				x.Barred = l.Barred(place)
+			}
 			continue
 		}
 		// What was seen of a candidate is what was decided by.

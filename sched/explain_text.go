@@ -227,6 +227,9 @@ func (x *RankExplanation) state() string {
 	if len(words) == 0 {
 		words = append(words, "eligible")
 	}
+	if x.Barred != "" {
+		words = append(words, "not chosen: "+x.Barred)
+	}
 	var busy []string
 	for _, b := range x.Busy {
 		if b.Busy {

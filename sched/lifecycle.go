@@ -82,6 +82,7 @@ func (s *Scheduler) addDecayedOutputBlock(rec *record, attempt uint64, decay flo
 	s.touchedLocked(rec, shard)
 	shard.AddDecayedOutputBlockLocked(&rec.Booking, weight)
 	shard.Unlock()
+	s.freed()
 	return nil
 }
 

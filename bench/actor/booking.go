@@ -7,6 +7,7 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/bench/engine"
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 	"github.com/seed-3c5df8a4/turnstile/sched"
+	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
@@ -21,6 +22,7 @@ type record struct {
 	shard     atomic.Pointer[shards.Shard]
 	placement sched.Placement
 	overlaps  []lifecycle.Overlap // for Transfer
+	asked     pool.Request        // for TransferToBest
 	// done is the channel of Done, once somebody asked or the booking ended
 	// without its owner: then it is Engine.ended.
 	done   atomic.Pointer[chan struct{}]
@@ -128,6 +130,15 @@ func (b *booking) AddOutputBlockWithDecay(decay float64) error {
 // Transfer implements engine.Booking.
 func (b *booking) Transfer(to sched.RankID) (sched.Placement, error) {
 	p, err := b.e.change(op{what: transfer, rec: b.rec, attempt: b.attempt.Load(), to: to})
+	if err == nil {
+		b.attempt.Store(p.Attempt)
+	}
+	return p, err
+}
+
+// TransferToBest implements engine.Booking.
+func (b *booking) TransferToBest(allowed []uint64) (sched.Placement, error) {
+	p, err := b.e.change(op{what: transferToBest, rec: b.rec, attempt: b.attempt.Load(), allowed: allowed})
 	if err == nil {
 		b.attempt.Store(p.Attempt)
 	}

@@ -3,9 +3,9 @@ package actor
 import (
 	"errors"
 	"math"
+	"slices"
 	"time"
 
-	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 	"github.com/seed-3c5df8a4/turnstile/sched"
 	"github.com/seed-3c5df8a4/turnstile/sched/clock"
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
@@ -244,7 +244,7 @@ func (c *core) book(j *job, shard *shards.Shard) {
 	if r.Tracked {
 		rec.Tokens = max(0, r.ISL-p.CachedTokens)
 	}
-	rec.overlaps = append([]lifecycle.Overlap(nil), r.Overlaps...)
+	rec.overlaps, rec.asked = slices.Clone(r.Overlaps), asked(r)
 	if ttl := int64(e.config.BookingTTL); ttl > 0 {
 		c.serial++
 		rec.Touched, rec.Serial = e.now(), c.serial

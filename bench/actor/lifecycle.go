@@ -20,6 +20,7 @@ const (
 	addBlock
 	addDecayedBlock
 	transfer
+	transferToBest
 	release
 )
 
@@ -33,6 +34,7 @@ type op struct {
 	attempt uint64 // 0: the live one
 	decay   float64
 	to      sched.RankID
+	allowed []uint64 // of transferToBest; nil means those the request allows
 
 	placement sched.Placement // of a transfer
 	freed     bool
@@ -42,8 +44,8 @@ type op struct {
 
 // run implements command.
 func (o *op) run(c *core) {
-	if c.ttlAt != queue.NoDue {
-		c.catchUp() // what is overdue comes before
+	if c.ttlAt != queue.NoDue || o.what == transferToBest {
+		c.catchUp() // what is overdue comes before, and what ends
 	} else {
 		c.depart()
 	}
@@ -94,6 +96,13 @@ func (e *Engine) apply(o *op) {
 			o.err = notLive(o.id)
 			return
 		}
+	}
+	if o.what == transferToBest {
+		e.moveToBest(o, rec)
+		if o.err == sched.ErrUnchanged && byID {
+			o.err = e.endedToNotLive(rec)
+		}
+		return
 	}
 	weight, ok := lifecycle.DecayWeight(o.decay)
 	if !ok {
@@ -161,6 +170,7 @@ func (e *Engine) applyLocked(o *op, rec *record, shard *shards.Shard, at *shards
 		shard.AddOutputBlockLocked(&rec.Booking)
 	case addDecayedBlock:
 		shard.AddDecayedOutputBlockLocked(&rec.Booking, weight)
+		o.freed = true // if blocks count
 	case release:
 		shard.ReleaseLocked(&rec.Booking)
 		o.freed = true
@@ -276,6 +286,11 @@ func (e *Engine) AddOutputBlockWithDecay(id string, attempt uint64, decay float6
 // Transfer implements engine.Engine.
 func (e *Engine) Transfer(id string, attempt uint64, to sched.RankID) (sched.Placement, error) {
 	return e.byID(id, attempt, op{what: transfer, to: to})
+}
+
+// TransferToBest implements engine.Engine.
+func (e *Engine) TransferToBest(id string, attempt uint64, allowed []uint64) (sched.Placement, error) {
+	return e.byID(id, attempt, op{what: transferToBest, allowed: allowed})
 }
 
 // Release implements engine.Engine.

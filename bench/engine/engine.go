@@ -35,6 +35,7 @@ type Engine interface {
 	AddOutputBlock(id string, attempt uint64) error
 	AddOutputBlockWithDecay(id string, attempt uint64, decay float64) error
 	Transfer(id string, attempt uint64, to sched.RankID) (sched.Placement, error)
+	TransferToBest(id string, attempt uint64, allowed []uint64) (sched.Placement, error)
 	Release(id string, attempt uint64) error
 
 	Loads() []sched.RankLoad
@@ -56,5 +57,6 @@ type Booking interface {
 	AddOutputBlock() error
 	AddOutputBlockWithDecay(decay float64) error
 	Transfer(to sched.RankID) (sched.Placement, error)
+	TransferToBest(allowed []uint64) (sched.Placement, error)
 	Release() error
 }

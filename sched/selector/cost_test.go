@@ -54,6 +54,26 @@ func TestCost(t *testing.T) {
 			c:   Candidate{Requests: 3}, want: 100 + 15,
 		},
 		{
+			name: "decode pool", isl: 100, off: true,
+			set: func(p *Params) { p.Role, p.RequestWeight, p.CreditDecay = RoleDecode, 1, 5 },
+			c:   Candidate{ActivePrefill: 900, PotentialBlocks: 9, Requests: 2, Device: 3, Host: 4, Disk: 4}, want: 10*(9-3-3-1) + 20,
+		},
+		{
+			name: "decode pool, all of it cached", isl: 100, off: true,
+			set: func(p *Params) { p.Role = RoleDecode },
+			c:   Candidate{PotentialBlocks: 3, Device: 5}, want: 0,
+		},
+		{
+			name: "decode pool, a prompt that is computed here", isl: 100,
+			set: func(p *Params) { p.Role = RoleDecode },
+			c:   Candidate{PotentialBlocks: 9, Device: 3}, want: 70 + 90,
+		},
+		{
+			name: "decode pool, cached blocks count for nothing", isl: 100, off: true,
+			set: func(p *Params) { p.Role, p.OverlapCredit = RoleDecode, 0 },
+			c:   Candidate{PotentialBlocks: 9, Device: 3, Host: 4}, want: 90,
+		},
+		{
 			name: "untracked prefill leaves the blocks", isl: 100, off: true,
 			set: func(p *Params) { p.RequestWeight = 1 },
 			c:   Candidate{ActivePrefill: 900, PotentialBlocks: 4, Requests: 2, Device: 3}, want: 40 + 20,

@@ -83,6 +83,13 @@ func configOf(s script.Setup) (sched.Config, error) {
 		OverlapCredit: &s.OverlapCredit, PrefillScale: &s.PrefillScale,
 		CreditDecay: s.CreditDecay, RequestWeight: s.RequestWeight, Ties: selector.TiesLowest,
 	}
+	switch s.Role {
+	case "both":
+	case "decode":
+		config.Role = selector.RoleDecode
+	default:
+		return config, fmt.Errorf("%w: role %q: must be both or decode", sched.ErrInvalid, s.Role)
+	}
 	switch s.Selector {
 	case "kv":
 	case "round-robin":

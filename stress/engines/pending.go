@@ -9,7 +9,7 @@ import (
 // Pending are the words of the rules that only the model has so far: what has one in
 // it runs on the model alone.
 var Pending = []string{
-	"choose_from", "max_requests_per_rank", "kv_busy_threshold_frac", "guard_after", "endpoint_wait", "to=best", "role=decode",
+	"guard_after", "endpoint_wait",
 }
 
 // Knowing returns those of some engines that know all the rules a text needs.

@@ -118,7 +118,7 @@ func bookingTable() []Mutation {
 			Name:      "choose under the locks by what was seen before",
 			Breaks:    "the gate of a ratio is that of a moment ago",
 			Invariant: "1",
-			Edits:     edit(bookFile, "	l.Retake()\n", ""),
+			Edits:     edit(bookFile, "	if l.Retake(); l.MustWait() {\n", "	if l.MustWait() {\n"),
 			Test:      schedTest("TestRatioIsLookedAtUnderAllLocks"),
 		},
 	}

@@ -172,13 +172,7 @@ func (s *session) destination(a *args) func(engine.Booking) (sched.Placement, er
 	if where, ok := a.text("to"); ok && where == "best" {
 		allowed := a.uints("allow")
 		return func(b engine.Booking) (sched.Placement, error) {
-			mover, able := b.(interface {
-				TransferToBest(allowed []uint64) (sched.Placement, error)
-			})
-			if !able {
-				return sched.Placement{}, errors.New("the engine has no such call")
-			}
-			return mover.TransferToBest(allowed)
+			return b.TransferToBest(allowed)
 		}
 	}
 	to, ok := a.rank("to")
