@@ -102,7 +102,7 @@ func (s *Scheduler) move(m *move, prepare func(*shards.Shard)) (Placement, error
 		m.complete()
 		choice, failed := l.Choose(s.rand)
 		if failed != nil {
-			return Placement{}, FailureError(m.rec.ID, failed)
+			return Placement{}, failureError(m.rec.ID, failed)
 		}
 		perturb.Point()
 		var p Placement
@@ -193,7 +193,7 @@ func (s *Scheduler) moveLockingAll(m *move, choice pool.Choice) (Placement, outc
 	if l.BuiltinSelector() {
 		var failed *pool.Failure
 		if choice, failed = l.Choose(s.rand); failed != nil {
-			return Placement{}, decided, FailureError(rec.ID, failed)
+			return Placement{}, decided, failureError(rec.ID, failed)
 		}
 	} else if choice.Candidate = l.Find(chosen); choice.Candidate < 0 {
 		return Placement{}, lostRace, nil
@@ -217,6 +217,9 @@ func (s *Scheduler) moveLockingAll(m *move, choice pool.Choice) (Placement, outc
 // is the best the error is ErrUnchanged; if there is none, ErrNoEndpoints or
 // ErrOverloaded, and the booking stays where it is.
 func (b *Booking) TransferToBest(allowed []uint64) (Placement, error) {
+	if !b.made() {
+		return Placement{}, unmade()
+	}
 	p, err := b.s.transferToBest(b.rec, b.rec.held.Load(), allowed)
 	if err == nil {
 		b.rec.held.Store(p.Attempt)

@@ -57,7 +57,7 @@ func (e *Engine) tryToMove(l *pool.Look, o *op, rec *record) (done bool) {
 	l.TakeWhole(w, &r, -1, pool.Lazily(e.env.Now))
 	choice, failed := l.Choose(e.rand)
 	if failed != nil && !l.BuiltinSelector() {
-		o.err = sched.FailureError(rec.ID, failed)
+		o.err = face.FailureError(rec.ID, failed)
 		return true
 	}
 	var chosen sched.RankID
@@ -79,7 +79,7 @@ func (e *Engine) tryToMove(l *pool.Look, o *op, rec *record) (done bool) {
 	}
 	if l.BuiltinSelector() {
 		if choice, failed = l.Choose(e.rand); failed != nil {
-			o.err = sched.FailureError(rec.ID, failed)
+			o.err = face.FailureError(rec.ID, failed)
 			return true
 		}
 	} else {
