@@ -12,7 +12,7 @@ import (
 // goes to whoever enters the turn next, or to a helper.
 const (
 	lifecycleAllowance = 2_000
-	arrivalAllowance   = 5_000
+	arrivalAllowance   = 4_000
 	// timerAllowance is for timers, which run on goroutines of their own.
 	timerAllowance = sequencer.HelperAllowance
 )
@@ -20,7 +20,7 @@ const (
 const (
 	// grantsBetweenArrivals is how many are served before arrivals are looked at, so
 	// that their priorities and due times count while a long backlog is served.
-	grantsBetweenArrivals = 64
+	grantsBetweenArrivals = 32
 	// overdueAtOnce is how many are expired, or told that the scheduler is closed,
 	// between two looks at the budget.
 	overdueAtOnce = 64
@@ -36,7 +36,7 @@ const (
 //  1. detach the arrivals: their tickets are fixed; they are looked at last;
 //  2. refresh: let the leavers go, adopt the world, read the clock once, expire
 //     due times and then ttls up to that instant, drain the hints;
-//  3. serve the backlog while somebody can run; after every 64 grants the arrivals
+//  3. serve the backlog while somebody can run; after every 32 grants the arrivals
 //     join it, so that priority and due time count from then on;
 //  4. when nobody can run: those who have joined, and then each arrival, in ticket
 //     order: gate, limits, add, serve.

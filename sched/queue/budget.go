@@ -24,9 +24,9 @@ func (b *Budget) Left() int { return b.left }
 // What pieces of work cost, in units of a budget.
 const (
 	// CostRank is one look at one rank.
-	CostRank = 2
+	CostRank = 3
 	// CostLane is to find the next lane in order.
-	CostLane = 4
+	CostLane = 8
 	// CostEntry is to add an entry to the queue or to take it out.
 	CostEntry = 20
 	// CostGrant is one attempt to book, its owner woken.
