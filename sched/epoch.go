@@ -25,7 +25,7 @@ const (
 	// between two looks at the budget.
 	overdueAtOnce = 64
 	// costReject is to tell one who waits of an error.
-	costReject = 100
+	costReject = 350
 	// checkedLength is the longest queue that is checked after every epoch, where
 	// invariants are.
 	checkedLength = 64
@@ -50,7 +50,7 @@ const (
 func (l *line) Run(allowance int) (left int, more bool) {
 	s := l.s
 	s.counters.epochs.Inc()
-	l.budget, l.steps, l.undone = queue.NewBudget(allowance), 0, false
+	l.budget, l.steps, l.undone, l.late = queue.NewBudget(allowance), 0, false, false
 	l.detach()
 	waiters := s.rechecks.take()
 	if l.queue == nil && l.next < len(l.arrivals) {
@@ -59,7 +59,7 @@ func (l *line) Run(allowance int) (left int, more bool) {
 	if l.queue != nil && len(waiters) > 0 {
 		l.queue.Queue().OpenAll()
 	}
-	more = l.work() || l.undone
+	more = l.work() || l.undone || l.late
 	if l.queue != nil {
 		l.sizes.Record(l.steps)
 		if invariants.Enabled && l.queue.Len() <= checkedLength {
@@ -236,12 +236,13 @@ func (l *line) refresh() (done bool) {
 		return false
 	}
 	if l.queue != nil {
-		if !l.queue.Queue().FreeDue(l.now, &l.budget) || !l.expireOverdue() {
+		if !l.queue.Queue().FreeDue(l.now, &l.budget) {
 			return false
 		}
+		l.expireOverdue()
 	}
 	if !l.s.expiry.sweep(l) {
-		return false
+		l.late = true
 	}
 	l.drainHints()
 	if l.queue == nil {
@@ -283,22 +284,23 @@ func (l *line) followWorld() (done bool) {
 	return l.moving == nil || l.move()
 }
 
-// expireOverdue answers those whose due time has come.
-func (l *line) expireOverdue() (done bool) {
-	for {
-		overdue := l.queue.Queue().Overdue(l.now, overdueAtOnce)
+// expireOverdue answers those whose due time has come. It takes no more than half
+// of what is left of the budget: of very many, others are decided in between, as if
+// the timer were late; none of them is granted then (see Expire).
+func (l *line) expireOverdue() {
+	q := l.queue.Queue()
+	for most := l.budget.Left() / 2 / costReject; q.NextDue() <= l.now; {
+		overdue := q.Overdue(l.now, max(1, min(most, overdueAtOnce)))
 		for _, e := range overdue {
-			j := e.Value
 			l.queue.Remove(e)
-			l.reject(j, pastDue(j.id))
+			l.Expire(e.Value)
 		}
-		if len(overdue) == 0 {
-			return true
-		}
-		if !l.budget.Spend(costReject * len(overdue)) {
-			return false
+		l.budget.Spend(costReject * len(overdue))
+		if most -= len(overdue); most <= 0 {
+			break
 		}
 	}
+	l.late = l.late || q.NextDue() <= l.now
 }
 
 // drainHints takes the hints over; after an overflow every lane is tested again.

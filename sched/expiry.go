@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-3c5df8a4/turnstile/sched/clock"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
+	"github.com/seed-3c5df8a4/turnstile/sched/queue"
 )
 
 // expiry ends bookings that were not touched for their ttl. Each rank keeps its
@@ -91,17 +92,19 @@ type claim struct {
 }
 
 const (
-	// claimsOfRank is how many due bookings of a rank are noted under its lock.
-	claimsOfRank = 128
-	// costExpiry is to end a booking.
-	costExpiry = 100
+	// claimsOfRank is how many due bookings of a rank are noted under its lock, and
+	// claimsAtOnce how many of all ranks before they are ended.
+	claimsOfRank, claimsAtOnce = 32, 1024
+	// costExpiry is to end a booking, costClaim to note one and to sort it.
+	costExpiry, costClaim = 150, 15
 	// costLock is to take a rank's lock and look.
 	costLock = 5
 )
 
-// sweep expires what is due, in booking order, as far as the budget goes, and sets
-// the timer anew when all is done. Of many that are due at once on one rank the
-// first are ended in order, then the next. It is called by the holder of the turn.
+// sweep expires what is due, in booking order, and sets the timer anew when all is
+// done. It takes no more than half of what is left of the budget, or one piece. Of
+// very many that are due at once the first are ended in order, then the next. It is
+// called by the holder of the turn.
 func (e *expiry) sweep(l *line) (done bool) {
 	s, w := l.s, &e.walk
 	ttl := int64(s.config.BookingTTL)
@@ -114,8 +117,11 @@ func (e *expiry) sweep(l *line) (done bool) {
 		}
 		*w = sweep{world: l.world, now: l.now, again: math.MaxInt64, due: w.due[:0]}
 	}
+	rest := l.budget.Left()
+	part := queue.NewBudget(max(1, rest/2))
+	defer func() { l.budget.Spend(max(1, rest/2) - part.Left()) }()
 	for {
-		if !e.find(l, ttl) || !e.end(l, ttl) {
+		if !e.find(l, ttl, &part) || !e.end(s, ttl, &part) {
 			return false
 		}
 		if !w.more {
@@ -131,7 +137,7 @@ func (e *expiry) sweep(l *line) (done bool) {
 }
 
 // find notes the bookings that are due, rank by rank.
-func (e *expiry) find(l *line, ttl int64) (done bool) {
+func (e *expiry) find(l *line, ttl int64, b *queue.Budget) (done bool) {
 	w := &e.walk
 	if w.world != l.world && w.next >= 0 {
 		w.world, w.next = l.world, 0 // the ranks are others
@@ -142,6 +148,10 @@ func (e *expiry) find(l *line, ttl int64) (done bool) {
 	}
 	slots := w.world.Table.Slots()
 	for w.next < len(slots) {
+		if len(w.due) >= claimsAtOnce {
+			w.more = true
+			break
+		}
 		shard := slots[w.next].Shard
 		w.next++
 		found := 0
@@ -159,7 +169,7 @@ func (e *expiry) find(l *line, ttl int64) (done bool) {
 			w.due = append(w.due, claim{b.ID, b.Attempt, b.Serial})
 		}
 		shard.Unlock()
-		if !l.budget.Spend(costLock + found) {
+		if !b.Spend(costLock + costClaim*found) {
 			return false
 		}
 	}
@@ -169,8 +179,8 @@ func (e *expiry) find(l *line, ttl int64) (done bool) {
 }
 
 // end ends the bookings that were found.
-func (e *expiry) end(l *line, ttl int64) (done bool) {
-	s, w := l.s, &e.walk
+func (e *expiry) end(s *Scheduler, ttl int64, b *queue.Budget) (done bool) {
+	w := &e.walk
 	for i, c := range w.due {
 		rec := s.ids.Find(c.id)
 		if rec == nil || rec.shard.Load() == nil {
@@ -182,7 +192,7 @@ func (e *expiry) end(l *line, ttl int64) (done bool) {
 		} else {
 			w.again = min(w.again, until)
 		}
-		if !l.budget.Spend(costExpiry) {
+		if !b.Spend(costExpiry) {
 			w.due = append(w.due[:0], w.due[i+1:]...)
 			return len(w.due) == 0
 		}

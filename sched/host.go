@@ -114,6 +114,9 @@ func (l *line) Grant(j *job) {
 	}
 }
 
+// Expire implements queue.Host.
+func (l *line) Expire(j *job) { l.reject(j, pastDue(j.id)) }
+
 // reject settles a job with an error.
 func (l *line) reject(j *job, err error) {
 	s := l.s

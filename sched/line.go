@@ -42,6 +42,8 @@ type line struct {
 	sizes        *measure.Histogram // of epochs; made with the queue
 	// undone: a booking was taken back, which left a hint.
 	undone bool
+	// late: due times or ttls that have come are left for the next epoch.
+	late bool
 	// current is the job that is being decided, so that it is known whose fault a
 	// break was; stuck counts breaks in a row without one.
 	current *job

@@ -168,6 +168,9 @@ func (c *core) Grant(j *job) {
 	c.settle(j, granted, nil)
 }
 
+// Expire implements queue.Host.
+func (c *core) Expire(j *job) { c.refuse(j, pastDue(j.id)) }
+
 // Reject implements queue.Host.
 func (c *core) Reject(class int, j *job, why queue.Rejection) {
 	w := c.e.world.Load()

@@ -117,6 +117,7 @@ func (h *host) Book(_ int, e *queue.Entry[int]) queue.Verdict {
 	return queue.Settled
 }
 func (h *host) Grant(*queue.Entry[int])                        {}
+func (h *host) Expire(*queue.Entry[int])                       {}
 func (h *host) Reject(int, *queue.Entry[int], queue.Rejection) { panic("nobody is rejected") }
 func (h *host) Queued(int, *queue.Entry[int])                  {}
 

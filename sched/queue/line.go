@@ -99,6 +99,9 @@ type Host[T any] interface {
 	Book(class int, v T) Verdict
 	// Grant tells the owner what Book found. The request is in no queue by then.
 	Grant(v T)
+	// Expire tells the owner that the due time has come. The request is in no queue
+	// by then.
+	Expire(v T)
 	// Reject tells the owner of an arrival that it does not wait.
 	Reject(class int, v T, why Rejection)
 	// Queued is told that the request remains in the queue.
@@ -174,6 +177,12 @@ func (l *Line[T]) Serve(most int, b *Budget) Status {
 		}
 		b.Spend(CostGrant)
 		value := e.Value
+		if e.Due <= l.host.Now() {
+			// It was due with so many others that they are not all answered yet.
+			l.Remove(e)
+			l.host.Expire(value)
+			continue
+		}
 		if l.host.Book(e.class, value) == LostRace {
 			// What the witness says is not enough: look at all the ranks.
 			e.lane.hasWitness, e.lane.asked = false, false

@@ -156,6 +156,8 @@ func (h *fakeHost) Use(class int, _ *caller, _ RankID) Use {
 	return Usable
 }
 
+func (h *fakeHost) Expire(c *caller) { h.gone(c); h.log = append(h.log, c.name+" expired") }
+
 func (h *fakeHost) Queued(class int, c *caller) {
 	c.counted, c.class = true, class
 	h.waiting = append(h.waiting, c)
