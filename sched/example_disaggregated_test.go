@@ -16,8 +16,8 @@ func ExampleConfig_disaggregated() {
 	_ = prefills.UpsertWorker(sched.Worker{ID: 1, Ranks: 1, Endpoint: "http://prefill-1:8000"})
 	// A decode pool computes no prompts: its cost is memory, and cached blocks save that.
 	decodes, _ := sched.New(sched.Config{BlockSize: 16, Role: selector.RoleDecode, RequestWeight: 1})
-	_ = decodes.UpsertWorker(sched.Worker{ID: 1, Ranks: 1, Endpoint: "http://decode-1:8000"})
-	_ = decodes.UpsertWorker(sched.Worker{ID: 2, Ranks: 1, Endpoint: "http://decode-2:8000"})
+	_ = decodes.UpsertWorker(sched.Worker{ID: 11, Ranks: 1, Endpoint: "http://decode-1:8000"})
+	_ = decodes.UpsertWorker(sched.Worker{ID: 12, Ranks: 1, Endpoint: "http://decode-2:8000"})
 
 	serve := func(r *sched.Request) error {
 		return prefills.Do(context.Background(), r, func(ctx context.Context, prefill *sched.Booking) error {
@@ -34,11 +34,14 @@ func ExampleConfig_disaggregated() {
 			})
 		})
 	}
-	// Somebody has a long conversation on decode-1 already.
-	booked(decodes, &sched.Request{ID: "other", Blocks: []uint64{1, 2, 3}, NoPrefillTracking: true, Pin: &sched.RankID{Worker: 1}})
-	fmt.Println(serve(&sched.Request{ID: "a", ISL: 32, Blocks: []uint64{11, 12}}))
-	// Its prefix lives on decode-1, which saves more than the other has less.
-	fmt.Println(serve(&sched.Request{ID: "b", ISL: 64, Blocks: []uint64{1, 2, 3, 4}}))
+	// Somebody has a conversation on decode-1 already.
+	decode1 := sched.RankID{Worker: 11}
+	booked(decodes, &sched.Request{ID: "other", Blocks: []uint64{1, 2}, NoPrefillTracking: true, Pin: &decode1})
+	fmt.Println(serve(&sched.Request{ID: "a", ISL: 32, Blocks: []uint64{21, 22}}))
+	// Its first blocks are cached there, which saves more than the other engine has less.
+	fmt.Println(serve(&sched.Request{
+		ID: "b", ISL: 64, Blocks: []uint64{31, 32, 33, 34}, Overlaps: []sched.Overlap{{Rank: decode1, Device: 4}},
+	}))
 	for _, load := range append(prefills.Loads(), decodes.Loads()...) {
 		fmt.Println(load.Rank, load.Requests)
 	}
@@ -48,8 +51,8 @@ func ExampleConfig_disaggregated() {
 	// b http://prefill-1:8000 http://decode-1:8000
 	// <nil>
 	// 1/0 0
-	// 1/0 1
-	// 2/0 0
+	// 11/0 1
+	// 12/0 0
 }
 
 // Two pools in one scheduler: a booking goes from the worker that computed its prompt to
