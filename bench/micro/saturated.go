@@ -59,11 +59,11 @@ func newGate(e Engine, policy string, ranks int) (*gate, error) {
 	return g, nil
 }
 
-// await waits until so many wait.
+// await waits until so many have their place in line.
 func (g *gate) await(n int) error {
-	for deadline := time.Now().Add(patience); g.waiting() != int64(n); {
+	for deadline := time.Now().Add(patience); g.inLine() != int64(n); {
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%d wait instead of %d", g.waiting(), n)
+			return fmt.Errorf("%d stand in line instead of %d", g.inLine(), n)
 		}
 		if n > 1000 {
 			time.Sleep(time.Millisecond)
@@ -74,7 +74,16 @@ func (g *gate) await(n int) error {
 	return nil
 }
 
+// waiting counts those who wait, with those whose place in line is not fixed yet.
 func (g *gate) waiting() int64 { return g.eng.Stats().Waiting }
+
+// inLine counts those who have their place in line.
+func (g *gate) inLine() (n int64) {
+	for _, class := range g.eng.Stats().Classes {
+		n += class.Pending
+	}
+	return n
+}
 
 // open lets go of what keeps the ranks busy.
 func (g *gate) open() error {

@@ -15,6 +15,8 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/bench/engine"
 	"github.com/seed-3c5df8a4/turnstile/bench/report"
 	"github.com/seed-3c5df8a4/turnstile/sched"
+	"github.com/seed-3c5df8a4/turnstile/sched/clock"
+	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 )
 
 // TestScenarios runs every row for a moment. A row fails if anything is left
@@ -172,14 +174,25 @@ func TestFaultsAreFound(t *testing.T) {
 	require.Empty(t, row.Series)
 }
 
+// ticking is a clock that moves whenever it is read, so that nobody comes at the
+// instant of another.
+type ticking struct{ *clock.Manual }
+
+func (c ticking) Now() time.Time {
+	c.Advance(1)
+	return c.Manual.Now()
+}
+
 func TestOrderIsTried(t *testing.T) {
 	for _, e := range all() {
 		require.NoError(t, tryOrder(e, 4, 16), e.Name)
 	}
 	// A class that serves who came last is found out.
 	lcfs := Engine{Name: Sharded, Build: func(c Config) (engine.Engine, error) {
-		c.PolicyYAML = strings.Replace(c.PolicyYAML, "quantum: 4096", "quantum: 4096, queue_policy: lcfs", 1)
-		return all()[0].Build(c)
+		file, err := policy.Parse([]byte(strings.Replace(c.PolicyYAML, "quantum: 4096", "quantum: 4096, queue_policy: lcfs", 1)))
+		require.NoError(t, err)
+		ticking := ticking{clock.NewManual(time.Unix(0, 0))}
+		return engine.NewSharded(sched.Config{BlockSize: c.BlockSize, Policy: file}, sched.WithClock(ticking))
 	}}
 	require.ErrorContains(t, tryOrder(lcfs, 4, 16), "caller 15 went before 0")
 }
