@@ -43,12 +43,10 @@ func TestArrivalServedLeavesALostRaceToBeRunAgain(t *testing.T) {
 	schedule(t, s, sched.Request{ID: "hold2", ISL: 10, Allowed: []uint64{2}, ExpectedPrefill: &d})
 	got := make(chan error, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		_, err := s.Schedule(ctx, &sched.Request{ID: "x", ISL: 10, Allowed: []uint64{2}})
+		_, err := s.Schedule(withTimeout(t), &sched.Request{ID: "x", ISL: 10, Allowed: []uint64{2}})
 		got <- err
 	}()
-	require.Eventually(t, func() bool { return s.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
+	untilQueued(t, s, 1)
 	c.move(9900 * time.Millisecond)
 	stage = 1
 	schedule(t, s, sched.Request{ID: "j", ISL: 10, Allowed: []uint64{1}, Priority: 1})
@@ -85,7 +83,7 @@ policy_classes:
 				}
 				got <- b
 			}()
-			require.Eventually(t, func() bool { return s.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
+			untilQueued(t, s, 1)
 			require.NoError(t, hold.PrefillDone())
 			b := <-got
 			require.EqualValues(t, 7, b.Placement().Rank.Worker, "rank 7 is empty but for this booking, the others hold 60 tokens; attempt %d", b.Attempt())

@@ -48,7 +48,7 @@ func TestCancellationRacesTheGrant(t *testing.T) {
 				assert.ErrorIs(t, err, context.Canceled)
 			})
 			if i%2 == 0 {
-				for e.Stats().Waiting == 0 {
+				for e.Stats().Classes[0].Pending == 0 {
 					runtime.Gosched()
 				}
 			}
