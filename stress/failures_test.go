@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -199,18 +200,18 @@ func TestFailure16AllEndedIsZero(t *testing.T) {
 
 // 18, 19. A limit of ten, and ten failures of each kind: the limit is free again.
 func TestFailure18EveryWayOutReleases(t *testing.T) {
-	s := schedulerWith(t, 10, sched.Config{Profile: profileOf(t, onePrefill)})
-	boom := errors.New("boom")
-	ways := map[string]func(context.Context, context.CancelFunc) error{
-		"error":   func(context.Context, context.CancelFunc) error { return boom },
-		"panic":   func(context.Context, context.CancelFunc) error { panic(boom) },
-		"goexit":  func(context.Context, context.CancelFunc) error { runtime.Goexit(); return nil },
-		"cancel":  func(ctx context.Context, cancel context.CancelFunc) error { cancel(); return ctx.Err() },
-		"timeout": func(ctx context.Context, _ context.CancelFunc) error { <-ctx.Done(); return ctx.Err() },
-		"nowhere": func(context.Context, context.CancelFunc) error { return sched.RetryElsewhere(boom) },
-	}
-	for name, way := range ways {
-		t.Run(name, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := schedulerWith(t, 10, sched.Config{Profile: profileOf(t, onePrefill)})
+		boom := errors.New("boom")
+		ways := map[string]func(context.Context, context.CancelFunc) error{
+			"error":   func(context.Context, context.CancelFunc) error { return boom },
+			"panic":   func(context.Context, context.CancelFunc) error { panic(boom) },
+			"goexit":  func(context.Context, context.CancelFunc) error { runtime.Goexit(); return nil },
+			"cancel":  func(ctx context.Context, cancel context.CancelFunc) error { cancel(); return ctx.Err() },
+			"timeout": func(ctx context.Context, _ context.CancelFunc) error { <-ctx.Done(); return ctx.Err() },
+			"nowhere": func(context.Context, context.CancelFunc) error { return sched.RetryElsewhere(boom) },
+		}
+		for name, way := range ways {
 			var ran atomic.Int64
 			var wg sync.WaitGroup
 			for i := range 10 {
@@ -226,10 +227,10 @@ func TestFailure18EveryWayOutReleases(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			require.EqualValues(t, 10, ran.Load())
+			require.EqualValues(t, 10, ran.Load(), name)
 			requireNothingLeft(t, s)
-		})
-	}
+		}
+	})
 }
 
 // 19. Panics anywhere in the embedder's code leave nothing behind.
