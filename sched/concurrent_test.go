@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -91,71 +92,76 @@ func TestThresholdZeroNeverAdmitsASecondPrefill(t *testing.T) {
 // through, because check and booking were two steps.
 func TestLimitHoldsUnderABurst(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithCancel(withTimeout(t))
-	s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
-	addWorkers(t, s, 100)
-	admitted := make(chan *sched.Booking, 1000)
-	var wg sync.WaitGroup
-	for i := range 1000 {
-		wg.Go(func() {
-			b, err := s.Schedule(ctx, &sched.Request{ID: fmt.Sprint(i), ISL: 10})
-			if err == nil {
-				admitted <- b
-			} else {
-				assert.ErrorIs(t, err, sched.ErrCanceled)
-			}
-		})
-	}
-	require.Eventually(t, func() bool { return s.Stats().Waiting == 900 }, time.Minute, time.Millisecond)
-	require.NoError(t, s.Settle(ctx))
-	require.Len(t, admitted, 100)
-	require.EqualValues(t, 100, s.Stats().Live)
-	cancel()
-	wg.Wait()
-	for range 100 {
-		require.NoError(t, (<-admitted).Release())
-	}
-	requireIdle(t, s)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(withTimeout(t))
+		s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
+		addWorkers(t, s, 100)
+		admitted := make(chan *sched.Booking, 1000)
+		var wg sync.WaitGroup
+		for i := range 1000 {
+			wg.Go(func() {
+				b, err := s.Schedule(ctx, &sched.Request{ID: fmt.Sprint(i), ISL: 10})
+				if err == nil {
+					admitted <- b
+				} else {
+					assert.ErrorIs(t, err, sched.ErrCanceled)
+				}
+			})
+		}
+		synctest.Wait()
+		require.EqualValues(t, 900, inLine(s))
+		require.Len(t, admitted, 100)
+		require.EqualValues(t, 100, s.Stats().Live)
+		cancel()
+		wg.Wait()
+		for range 100 {
+			require.NoError(t, (<-admitted).Release())
+		}
+		requireIdle(t, s)
+	})
 }
 
 // A public peer made a live request wait 0.8 s behind 1,000 cancelled ones. Here
 // the release that follows grants it, in the releaser's own call.
 func TestCancelledWaitersCostTheLiveOneNothing(t *testing.T) {
 	t.Parallel()
-	s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
-	addWorkers(t, s, 1)
-	ctx := withTimeout(t)
-	hold, err := s.Schedule(ctx, &sched.Request{ID: "hold", ISL: 10})
-	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
+		addWorkers(t, s, 1)
+		ctx := withTimeout(t)
+		hold, err := s.Schedule(ctx, &sched.Request{ID: "hold", ISL: 10})
+		require.NoError(t, err)
 
-	doomed, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	for i := range 1000 {
+		doomed, cancel := context.WithCancel(ctx)
+		var wg sync.WaitGroup
+		for i := range 1000 {
+			wg.Go(func() {
+				_, err := s.Schedule(doomed, &sched.Request{ID: fmt.Sprint(i), ISL: 10})
+				assert.ErrorIs(t, err, sched.ErrCanceled)
+				assert.ErrorIs(t, err, context.Canceled)
+			})
+		}
+		synctest.Wait()
+		live := make(chan *sched.Booking, 1)
 		wg.Go(func() {
-			_, err := s.Schedule(doomed, &sched.Request{ID: fmt.Sprint(i), ISL: 10})
-			assert.ErrorIs(t, err, sched.ErrCanceled)
-			assert.ErrorIs(t, err, context.Canceled)
+			b, err := s.Schedule(ctx, &sched.Request{ID: "live", ISL: 10})
+			assert.NoError(t, err)
+			live <- b
 		})
-	}
-	require.Eventually(t, func() bool { return s.Stats().Waiting == 1000 }, time.Minute, time.Millisecond)
-	live := make(chan *sched.Booking, 1)
-	wg.Go(func() {
-		b, err := s.Schedule(ctx, &sched.Request{ID: "live", ISL: 10})
-		assert.NoError(t, err)
-		live <- b
-	})
-	require.Eventually(t, func() bool { return s.Stats().Waiting == 1001 }, time.Minute, time.Millisecond)
-	cancel()
-	require.Eventually(t, func() bool { return s.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
-	require.NoError(t, s.Settle(ctx))
+		synctest.Wait()
+		require.EqualValues(t, 1001, inLine(s))
+		cancel()
+		synctest.Wait()
+		require.EqualValues(t, 1, s.Stats().Waiting)
 
-	epochs := s.Stats().Epochs
-	require.NoError(t, hold.Release())
-	require.EqualValues(t, 1, s.Stats().Live, "the live one is booked when Release returns")
-	require.LessOrEqual(t, s.Stats().Epochs-epochs, int64(2))
-	require.NoError(t, (<-live).Release())
-	wg.Wait()
-	requireIdle(t, s)
+		epochs := s.Stats().Epochs
+		require.NoError(t, hold.Release())
+		require.EqualValues(t, 1, s.Stats().Live, "the live one is booked when Release returns")
+		require.LessOrEqual(t, s.Stats().Epochs-epochs, int64(2))
+		require.NoError(t, (<-live).Release())
+		wg.Wait()
+		requireIdle(t, s)
+	})
 }
 
 // Everything at once: whatever callers do, at the end nothing is left.

@@ -27,9 +27,18 @@ func mustParse(text string) *policy.File {
 	return file
 }
 
+// inLine counts the requests that have their place in line. Stats.Waiting may be
+// ahead of it.
+func inLine(s *sched.Scheduler) (n int64) {
+	for _, class := range s.Stats().Classes {
+		n += class.Pending
+	}
+	return n
+}
+
 // untilWaiting returns when n requests stand in line.
 func untilWaiting(s *sched.Scheduler, n int64) {
-	for s.Stats().Waiting != n {
+	for inLine(s) != n {
 		time.Sleep(time.Millisecond)
 	}
 	if err := s.Settle(context.Background()); err != nil {

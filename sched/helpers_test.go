@@ -66,6 +66,14 @@ func withTimeout(t testing.TB) context.Context {
 	return ctx
 }
 
+// untilQueued returns when n requests stand in line, each in its place, and
+// nobody has the turn.
+func untilQueued(t testing.TB, s *sched.Scheduler, n int64) {
+	t.Helper()
+	require.Eventually(t, func() bool { return inLine(s) == n }, time.Minute, time.Millisecond)
+	require.NoError(t, s.Settle(withTimeout(t)))
+}
+
 func requireIdle(t testing.TB, s *sched.Scheduler) {
 	t.Helper()
 	require.NoError(t, s.Settle(withTimeout(t)))

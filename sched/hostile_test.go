@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -20,40 +21,40 @@ import (
 // turn is not over then.
 func TestArrivalServedLeavesALostRaceToBeRunAgain(t *testing.T) {
 	t.Parallel()
-	c := &lateClock{now: time.Now()}
-	var s *sched.Scheduler
-	stage := 0
-	sel := pickFunc(func(in *selector.Input) (selector.Pick, error) {
-		rank := in.Candidates[0].Rank.Worker
-		switch {
-		case stage == 1 && rank == 1: // for the arrival: its race is lost, as the instant passes
-			stage = 2
-			c.move(200 * time.Millisecond)
-		case stage == 2 && rank == 2: // for the one that waits: the rank's version moves
-			stage = 3
-			if err := s.AddOutputBlock("hold2", 0); err != nil {
-				t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		c := &lateClock{now: time.Now()}
+		var s *sched.Scheduler
+		stage := 0
+		sel := pickFunc(func(in *selector.Input) (selector.Pick, error) {
+			rank := in.Candidates[0].Rank.Worker
+			switch {
+			case stage == 1 && rank == 1: // for the arrival: its race is lost, as the instant passes
+				stage = 2
+				c.move(200 * time.Millisecond)
+			case stage == 2 && rank == 2: // for the one that waits: the rank's version moves
+				stage = 3
+				if err := s.AddOutputBlock("hold2", 0); err != nil {
+					t.Error(err)
+				}
 			}
-		}
-		return selector.Pick{}, nil
+			return selector.Pick{}, nil
+		})
+		s = newScheduler(t, sched.Config{Profile: policyOf(t, queueing), Selector: sel}, sched.WithClock(c))
+		addWorkers(t, s, 2)
+		d := 10 * time.Second
+		schedule(t, s, sched.Request{ID: "hold2", ISL: 10, Allowed: []uint64{2}, ExpectedPrefill: &d})
+		got := make(chan error, 1)
+		go func() {
+			_, err := s.Schedule(withTimeout(t), &sched.Request{ID: "x", ISL: 10, Allowed: []uint64{2}})
+			got <- err
+		}()
+		synctest.Wait()
+		c.move(9900 * time.Millisecond)
+		stage = 1
+		schedule(t, s, sched.Request{ID: "j", ISL: 10, Allowed: []uint64{1}, Priority: 1})
+		c.fire()
+		require.NoError(t, <-got, "rank 2 is idle since %v", c.Now())
 	})
-	s = newScheduler(t, sched.Config{Profile: policyOf(t, queueing), Selector: sel}, sched.WithClock(c))
-	addWorkers(t, s, 2)
-	d := 10 * time.Second
-	schedule(t, s, sched.Request{ID: "hold2", ISL: 10, Allowed: []uint64{2}, ExpectedPrefill: &d})
-	got := make(chan error, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		_, err := s.Schedule(ctx, &sched.Request{ID: "x", ISL: 10, Allowed: []uint64{2}})
-		got <- err
-	}()
-	require.Eventually(t, func() bool { return s.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
-	c.move(9900 * time.Millisecond)
-	stage = 1
-	schedule(t, s, sched.Request{ID: "j", ISL: 10, Allowed: []uint64{1}, Priority: 1})
-	c.fire()
-	require.NoError(t, <-got, "rank 2 is idle since %v", c.Now())
 }
 
 // The choice with fresh overlaps takes the rank the booking is on as it would be
@@ -85,7 +86,7 @@ policy_classes:
 				}
 				got <- b
 			}()
-			require.Eventually(t, func() bool { return s.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
+			untilQueued(t, s, 1)
 			require.NoError(t, hold.PrefillDone())
 			b := <-got
 			require.EqualValues(t, 7, b.Placement().Rank.Worker, "rank 7 is empty but for this booking, the others hold 60 tokens; attempt %d", b.Attempt())

@@ -622,7 +622,11 @@ func TestTouchDuringTheSweep(t *testing.T) {
 	b := schedule(t, s, sched.Request{ID: "r", ISL: 10, Pin: pin(1)})
 	unlock := sched.LockRank(s, rank(2))
 	var wg sync.WaitGroup
+	start := manual.Now()
 	wg.Go(func() { manual.Advance(time.Minute) }) // notes that r is due, and comes to rank 2
+	for manual.Now().Equal(start) {               // or r is touched a minute too early
+		runtime.Gosched()
+	}
 	blocked()
 	require.NoError(t, b.Touch())
 	unlock()

@@ -304,6 +304,7 @@ func TestSlowSelectorHoldsUpItsLineOnly(t *testing.T) {
 	stand("slow")
 	stand("behind")
 	stand("leaves")
+	require.NoError(t, s.Settle(t.Context())) // or who came last may have the turn still
 	released := make(chan error, 1)
 	go func() { released <- first.PrefillDone() }() // gets the turn, and asks the selector for the slow one
 	<-entered

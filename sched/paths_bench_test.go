@@ -138,8 +138,8 @@ func BenchmarkEpoch(b *testing.B) {
 					}
 				}()
 			}
-			for s.Stats().Waiting <= int64(waiting) {
-				continue
+			for inLine(s) <= int64(waiting) {
+				runtime.Gosched()
 			}
 			b.ReportAllocs()
 			for b.Loop() {

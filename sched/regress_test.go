@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -38,8 +39,7 @@ func TestGivingUpDoesNotFreeAnIDThatIsAnothersByNow(t *testing.T) {
 		_, err := s.Schedule(ctx, &sched.Request{ID: "r", ISL: 10, Blocks: []uint64{1}, Pin: &sched.RankID{Worker: 1}})
 		gaveUp <- err
 	}()
-	require.Eventually(t, func() bool { return s.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
-	require.NoError(t, s.Settle(ctx))
+	untilQueued(t, s, 1)
 	manual.Advance(2 * time.Second)
 	require.NoError(t, hold.Release())
 	<-looking // it is booked, and its owner not told yet
@@ -74,8 +74,7 @@ func TestAGrantThatComesTooLateIsPassedOn(t *testing.T) {
 		_, err := s.Schedule(ctx, &sched.Request{ID: "late", ISL: 10, Blocks: []uint64{1}})
 		late <- err
 	}()
-	require.Eventually(t, func() bool { return s.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
-	require.NoError(t, s.Settle(ctx))
+	untilQueued(t, s, 1)
 	manual.Advance(2 * time.Second)
 	next := make(chan *sched.Booking, 1)
 	go func() {
@@ -83,7 +82,7 @@ func TestAGrantThatComesTooLateIsPassedOn(t *testing.T) {
 		assert.NoError(t, err)
 		next <- b
 	}()
-	require.Eventually(t, func() bool { return s.Stats().Waiting == 2 }, time.Minute, time.Millisecond)
+	untilQueued(t, s, 2)
 	require.NoError(t, hold.Release())
 	<-looking
 	cancel()
@@ -114,64 +113,62 @@ func (h *holdTurn) Pick(in *selector.Input) (selector.Pick, error) {
 // was somebody else's turn: it is tested on no newer loads than those before it.
 func TestQueryDoesNotPassThoseBeforeIt(t *testing.T) {
 	t.Parallel()
-	sel := &holdTurn{selector.KV(), 77, make(chan struct{}), make(chan struct{})}
-	var answered atomic.Bool
-	s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing), Selector: sel},
-		sched.WithDecisionHook(func(d sched.Decision) {
-			if d.Query && d.Kind == sched.DecisionAdmitted {
-				answered.Store(true)
-			}
-		}))
-	addWorkers(t, s, 3)
-	ctx := withTimeout(t)
-	on := func(worker uint64) *sched.RankID { return &sched.RankID{Worker: worker} }
-	one := schedule(t, s, sched.Request{ID: "one", ISL: 10, Pin: on(1)})
-	two := schedule(t, s, sched.Request{ID: "two", ISL: 10, Pin: on(2)})
-	three := schedule(t, s, sched.Request{ID: "three", ISL: 10, Pin: on(3)})
-	waiting := int64(0)
-	begin := func(f func()) {
-		waiting++
-		go f()
-		require.Eventually(t, func() bool { return s.Stats().Waiting == waiting }, time.Minute, time.Millisecond)
-		time.Sleep(10 * time.Millisecond) // its ticket comes after it is counted
-	}
-	first, query, third := make(chan *sched.Booking, 1), make(chan error, 1), make(chan *sched.Booking, 2)
-	begin(func() {
-		b, err := s.Schedule(ctx, &sched.Request{ID: "first", ISL: 10, Allowed: []uint64{1, 2}})
-		assert.NoError(t, err)
-		first <- b
-	})
-	require.NoError(t, s.Settle(ctx))
-	require.NoError(t, three.Release())
-	holder := func(id string) func() {
-		return func() {
-			b, err := s.Schedule(ctx, &sched.Request{ID: id, ISL: 77, NoPrefillTracking: true, Allowed: []uint64{3}})
-			assert.NoError(t, err)
-			third <- b
+	synctest.Test(t, func(t *testing.T) {
+		sel := &holdTurn{selector.KV(), 77, make(chan struct{}), make(chan struct{})}
+		var answered atomic.Bool
+		s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing), Selector: sel},
+			sched.WithDecisionHook(func(d sched.Decision) {
+				if d.Query && d.Kind == sched.DecisionAdmitted {
+					answered.Store(true)
+				}
+			}))
+		addWorkers(t, s, 3)
+		ctx := withTimeout(t)
+		on := func(worker uint64) *sched.RankID { return &sched.RankID{Worker: worker} }
+		one := schedule(t, s, sched.Request{ID: "one", ISL: 10, Pin: on(1)})
+		two := schedule(t, s, sched.Request{ID: "two", ISL: 10, Pin: on(2)})
+		three := schedule(t, s, sched.Request{ID: "three", ISL: 10, Pin: on(3)})
+		begin := func(f func()) { // until it has its ticket, and waits or is stopped
+			go f()
+			synctest.Wait()
 		}
-	}
-	begin(holder("has the turn"))
-	<-sel.stopped
-	begin(holder("has the next turn"))
-	begin(func() {
-		_, err := s.Query(ctx, &sched.Request{ID: "query", ISL: 10, Pin: on(1)})
-		query <- err
+		first, query, third := make(chan *sched.Booking, 1), make(chan error, 1), make(chan *sched.Booking, 2)
+		begin(func() {
+			b, err := s.Schedule(ctx, &sched.Request{ID: "first", ISL: 10, Allowed: []uint64{1, 2}})
+			assert.NoError(t, err)
+			first <- b
+		})
+		require.NoError(t, three.Release())
+		holder := func(id string) func() {
+			return func() {
+				b, err := s.Schedule(ctx, &sched.Request{ID: id, ISL: 77, NoPrefillTracking: true, Allowed: []uint64{3}})
+				assert.NoError(t, err)
+				third <- b
+			}
+		}
+		begin(holder("has the turn"))
+		<-sel.stopped
+		begin(holder("has the next turn"))
+		begin(func() {
+			_, err := s.Query(ctx, &sched.Request{ID: "query", ISL: 10, Pin: on(1)})
+			query <- err
+		})
+		sel.proceed <- struct{}{}
+		<-sel.stopped // the query is behind, and the hints were drained
+		require.NoError(t, one.Release())
+		sel.proceed <- struct{}{}
+		b := <-first
+		require.EqualValues(t, 1, b.Placement().Rank.Worker)
+		require.NoError(t, s.Settle(ctx))
+		require.False(t, answered.Load(), "the query was answered with what the first got")
+		require.NoError(t, b.Release())
+		require.NoError(t, <-query)
+		for range 2 {
+			require.NoError(t, (<-third).Release())
+		}
+		require.NoError(t, two.Release())
+		requireIdle(t, s)
 	})
-	sel.proceed <- struct{}{}
-	<-sel.stopped // the query is behind, and the hints were drained
-	require.NoError(t, one.Release())
-	sel.proceed <- struct{}{}
-	b := <-first
-	require.EqualValues(t, 1, b.Placement().Rank.Worker)
-	require.NoError(t, s.Settle(ctx))
-	require.False(t, answered.Load(), "the query was answered with what the first got")
-	require.NoError(t, b.Release())
-	require.NoError(t, <-query)
-	for range 2 {
-		require.NoError(t, (<-third).Release())
-	}
-	require.NoError(t, two.Release())
-	requireIdle(t, s)
 }
 
 // Whoever looks for a backlog while another profile is adopted finds all of it or

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -87,7 +86,7 @@ func TestSelectorsTypedNilErrorDoesNotKeepTheTurn(t *testing.T) {
 		_, err := s.Schedule(context.Background(), &sched.Request{ID: "bad", ISL: 10})
 		done <- err
 	}()
-	require.Eventually(t, func() bool { return s.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
+	untilQueued(t, s, 1)
 	func() {
 		defer func() { _ = recover() }()
 		_ = busy[0].Release() // this caller runs the epoch

@@ -13,7 +13,7 @@ import (
 // ClassStats is the state of one policy class at one moment.
 type ClassStats struct {
 	Name string `json:"name"`
-	// Pending is the number of requests that wait.
+	// Pending is the number of requests that stand in line: each has its place.
 	Pending int64 `json:"pending"`
 	// Tokens and Cached are the sums of their input and cached tokens.
 	Tokens int64 `json:"tokens"`
@@ -36,7 +36,9 @@ type ClassStats struct {
 type Stats struct {
 	// Classes are in the order of the profile.
 	Classes []ClassStats `json:"classes,omitempty"`
-	// Waiting is the number of requests that wait, in all classes.
+	// Waiting is the number of requests that wait, in all classes. It is raised
+	// before a request has its place in line, so it can be ahead of the sum of
+	// Pending: who needs to know that they stand in order looks at Pending.
 	Waiting int64 `json:"waiting"`
 	// Live is the number of live bookings.
 	Live int64 `json:"live"`

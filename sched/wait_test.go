@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -169,8 +170,7 @@ func TestNoTimerWhileIdle(t *testing.T) {
 		_, err := s.Schedule(t.Context(), &sched.Request{ID: "due", ISL: 10, Due: time.Unix(1005, 0)})
 		left <- err
 	}()
-	require.Eventually(t, func() bool { return s.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
-	require.NoError(t, s.Settle(t.Context()))
+	untilQueued(t, s, 1)
 	at, _ = manual.Next()
 	require.Equal(t, time.Unix(1005, 0), at)
 	manual.Advance(5 * time.Second)
@@ -269,10 +269,8 @@ func TestGrantRacesWithCancel(t *testing.T) {
 			}
 			result <- err
 		}()
-		for s.Stats().Waiting == 0 {
-			if len(result) > 0 {
-				break
-			}
+		for inLine(s) == 0 && len(result) == 0 {
+			runtime.Gosched()
 		}
 		go cancel()
 		require.NoError(t, hold.Release())

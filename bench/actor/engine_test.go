@@ -93,7 +93,7 @@ func TestLifecycleOutlivesClose(t *testing.T) {
 			_, err := e.Schedule(ctx, &sched.Request{ID: "c", ISL: 1})
 			failed <- err
 		}()
-		require.Eventually(t, func() bool { return e.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return e.Stats().Classes[0].Pending == 1 }, time.Minute, time.Millisecond)
 		require.NoError(t, e.Close())
 		require.ErrorIs(t, <-failed, sched.ErrClosed)
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -48,7 +49,7 @@ func TestCancellationRacesTheGrant(t *testing.T) {
 				assert.ErrorIs(t, err, context.Canceled)
 			})
 			if i%2 == 0 {
-				for e.Stats().Waiting == 0 {
+				for e.Stats().Classes[0].Pending == 0 {
 					runtime.Gosched()
 				}
 			}
@@ -73,44 +74,46 @@ func TestCancellationRacesTheGrant(t *testing.T) {
 // ends, and afterwards everything goes on.
 func TestAFullChannelHoldsNobody(t *testing.T) {
 	eachForm(t, func(t *testing.T, config actor.Config) {
-		ctx := withTimeout(t)
-		busy, goOn := make(chan struct{}), make(chan struct{})
-		var once sync.Once
-		config.Buffer = 2
-		config.OnDecision = func(sched.Decision) {
-			once.Do(func() {
-				close(busy)
-				<-goOn
-			})
-		}
-		e := start(t, config, "", 1)
-		var wg sync.WaitGroup
-		schedule := func(id string) {
-			wg.Go(func() {
-				b, err := e.Schedule(ctx, &sched.Request{ID: id})
-				if assert.NoError(t, err) {
-					assert.NoError(t, b.Release())
-				}
-			})
-		}
-		schedule("first")
-		<-busy
-		for i := range 8 {
-			schedule(fmt.Sprint(i))
-		}
-		time.Sleep(10 * time.Millisecond) // they fill the channel and wait for room
-		for range 3 {
-			brief, cancel := context.WithTimeout(ctx, time.Millisecond)
-			_, err := e.Schedule(brief, &sched.Request{ID: "brief"})
-			require.ErrorIs(t, err, sched.ErrDeadline)
-			require.Error(t, e.Settle(brief))
-			cancel()
-		}
-		close(goOn)
-		wg.Wait()
-		requireIdle(t, e)
-		require.EqualValues(t, 9, e.Stats().Admitted)
-		require.Equal(t, map[string]int64{"deadline": 3}, e.Stats().Rejected)
+		synctest.Test(t, func(t *testing.T) {
+			ctx := withTimeout(t)
+			busy, goOn := make(chan struct{}), make(chan struct{})
+			var once sync.Once
+			config.Buffer = 2
+			config.OnDecision = func(sched.Decision) {
+				once.Do(func() {
+					close(busy)
+					<-goOn
+				})
+			}
+			e := start(t, config, "", 1)
+			var wg sync.WaitGroup
+			schedule := func(id string) {
+				wg.Go(func() {
+					b, err := e.Schedule(ctx, &sched.Request{ID: id})
+					if assert.NoError(t, err) {
+						assert.NoError(t, b.Release())
+					}
+				})
+			}
+			schedule("first")
+			<-busy
+			for i := range 8 {
+				schedule(fmt.Sprint(i))
+			}
+			synctest.Wait() // they fill the channel and wait for room
+			for range 3 {
+				brief, cancel := context.WithTimeout(ctx, time.Millisecond)
+				_, err := e.Schedule(brief, &sched.Request{ID: "brief"})
+				require.ErrorIs(t, err, sched.ErrDeadline)
+				require.Error(t, e.Settle(brief))
+				cancel()
+			}
+			close(goOn)
+			wg.Wait()
+			requireIdle(t, e)
+			require.EqualValues(t, 9, e.Stats().Admitted)
+			require.Equal(t, map[string]int64{"deadline": 3}, e.Stats().Rejected)
+		})
 	})
 }
 

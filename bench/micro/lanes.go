@@ -93,7 +93,7 @@ func lanesTrial(e Engine, pinned int) (*trial, error) {
 			case held = <-handed:
 				g.blockers[0] = held
 				return nil
-			case <-time.After(10 * time.Second):
+			case <-time.After(patience):
 				return errors.New("nobody went when the rank was freed")
 			}
 		},
@@ -260,7 +260,7 @@ func (g *gate) behind(n, idle int) (time.Duration, error) {
 	select {
 	case g.blockers[0] = <-done:
 		return granted.Sub(began), nil
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		return 0, errors.New("the live one was not granted")
 	}
 }

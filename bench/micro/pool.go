@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/seed-3c5df8a4/turnstile/bench/engine"
 	"github.com/seed-3c5df8a4/turnstile/sched"
@@ -60,7 +59,7 @@ func finish(e engine.Engine, held []engine.Booking) error {
 			err = e
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if e := e.Settle(ctx); e != nil {
 		err = errors.Join(err, e)

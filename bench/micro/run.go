@@ -101,7 +101,7 @@ func (c *contender) name() string {
 
 // gone waits until no more goroutines are there than before.
 func gone(before int) error {
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		n := runtime.NumGoroutine()
 		if n <= before {
 			return nil

@@ -245,7 +245,7 @@ func tryOrder(e Engine, ranks, n int) error {
 			if got.caller != c {
 				err = fmt.Errorf("caller %d went before %d", got.caller, c)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			err = errors.New("nobody went when a rank was freed")
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -154,47 +155,55 @@ func TestReplayCountsRefusals(t *testing.T) {
 	require.Zero(t, got.Left.Total())
 }
 
+// Where a replay ends because nothing happens for a while, that while is a bubble's:
+// on a busy machine nothing may happen for long.
 func TestReplayEndsWhenCallersAreForgotten(t *testing.T) {
-	f, cfg := newFake(), testConfig(100)
-	f.lose = true
-	cfg.Stall = 300 * time.Millisecond
-	got, err := Run(context.Background(), f.build, cfg)
-	require.NoError(t, err)
-	require.True(t, got.Stalled)
-	require.Equal(t, 90, got.Completed)
-	require.Equal(t, 10, got.Unscheduled)
-	require.ErrorIs(t, got.Err, sched.ErrCanceled)
-	require.Equal(t, int64(0), got.Left.Total())
+	synctest.Test(t, func(t *testing.T) {
+		f, cfg := newFake(), testConfig(100)
+		f.lose = true
+		cfg.Stall = 300 * time.Millisecond
+		got, err := Run(context.Background(), f.build, cfg)
+		require.NoError(t, err)
+		require.True(t, got.Stalled)
+		require.Equal(t, 90, got.Completed)
+		require.Equal(t, 10, got.Unscheduled)
+		require.ErrorIs(t, got.Err, sched.ErrCanceled)
+		require.Equal(t, int64(0), got.Left.Total())
+	})
 }
 
 func TestReplayEndsWhenCallersAreStuck(t *testing.T) {
-	f, cfg := newFake(), testConfig(100)
-	f.lose, f.deaf = true, true
-	cfg.Stall, cfg.Grace = 300*time.Millisecond, 300*time.Millisecond
-	got, err := Run(context.Background(), f.build, cfg)
-	require.NoError(t, err)
-	require.True(t, got.Stuck)
-	require.Equal(t, 90, got.Completed)
-	require.Equal(t, 10, got.Unscheduled)
-	require.GreaterOrEqual(t, got.Left.Goroutines, int64(10))
-	close(f.free)
+	synctest.Test(t, func(t *testing.T) {
+		f, cfg := newFake(), testConfig(100)
+		f.lose, f.deaf = true, true
+		cfg.Stall, cfg.Grace = 300*time.Millisecond, 300*time.Millisecond
+		got, err := Run(context.Background(), f.build, cfg)
+		require.NoError(t, err)
+		require.True(t, got.Stuck)
+		require.Equal(t, 90, got.Completed)
+		require.Equal(t, 10, got.Unscheduled)
+		require.GreaterOrEqual(t, got.Left.Goroutines, int64(10))
+		close(f.free)
+	})
 }
 
 func TestReplayIsInterrupted(t *testing.T) {
-	f, cfg := newFake(), testConfig(2000)
-	cfg.Speed = 1
-	ctx, cancel := context.WithCancel(context.Background())
-	time.AfterFunc(400*time.Millisecond, cancel)
-	began := time.Now()
-	got, err := Run(ctx, f.build, cfg)
-	require.NoError(t, err)
-	require.Less(t, time.Since(began), 3*time.Second)
-	require.True(t, got.Interrupted)
-	require.NoError(t, got.Err)
-	require.Zero(t, got.Unscheduled)
-	require.Positive(t, got.CutShort)
-	require.Equal(t, 2000, got.Completed+got.CutShort)
-	require.Zero(t, got.Left.Total(), "what was booked is released")
+	synctest.Test(t, func(t *testing.T) {
+		f, cfg := newFake(), testConfig(2000)
+		cfg.Speed = 1
+		ctx, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(400*time.Millisecond, cancel)
+		began := time.Now()
+		got, err := Run(ctx, f.build, cfg)
+		require.NoError(t, err)
+		require.Less(t, time.Since(began), 3*time.Second)
+		require.True(t, got.Interrupted)
+		require.NoError(t, got.Err)
+		require.Zero(t, got.Unscheduled)
+		require.Positive(t, got.CutShort)
+		require.Equal(t, 2000, got.Completed+got.CutShort)
+		require.Zero(t, got.Left.Total(), "what was booked is released")
+	})
 }
 
 func TestReplaySeesLeftovers(t *testing.T) {

@@ -41,7 +41,7 @@ type Result struct {
 func (s *simulation) left() error {
 	// Those who waited when the simulation was cut short have gone; nothing else
 	// moves.
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	err := s.scheduler.Settle(ctx)
 	cut := s.ended < len(s.flights)

@@ -84,7 +84,7 @@ func (p *pool) book(r sched.Request) *sched.Booking {
 // wait has a request stand in line until the test is over.
 func (p *pool) wait(r sched.Request) {
 	p.Helper()
-	before := p.Stats().Waiting
+	before := p.inLine()
 	p.callers.Add(1)
 	go func() {
 		defer p.callers.Done()
@@ -92,7 +92,15 @@ func (p *pool) wait(r sched.Request) {
 			_ = b.Release()
 		}
 	}()
-	require.Eventually(p, func() bool { return p.Stats().Waiting > before }, patience, time.Millisecond)
+	require.Eventually(p, func() bool { return p.inLine() > before }, patience, time.Millisecond)
+}
+
+// inLine counts the requests that have their place in line, as the page shows them.
+func (p *pool) inLine() (n int64) {
+	for _, class := range p.Stats().Classes {
+		n += class.Pending
+	}
+	return n
 }
 
 // serve mounts the page at a path and returns its address.

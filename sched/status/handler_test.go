@@ -45,7 +45,7 @@ func scheduler(t *testing.T, opts ...sched.Option) *sched.Scheduler {
 		_, err := s.Schedule(context.Background(), &sched.Request{ID: hostile + strings.Repeat("x", 1000), ISL: 10})
 		ended <- err
 	}()
-	require.Eventually(t, func() bool { return s.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Stats().Classes[0].Pending == 1 }, time.Minute, time.Millisecond)
 	require.NoError(t, s.Settle(t.Context()))
 	t.Cleanup(func() {
 		require.NoError(t, s.Close())

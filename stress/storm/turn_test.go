@@ -96,7 +96,10 @@ func newStage(t *testing.T, e engine.Engine) *stage {
 		_, err := e.Schedule(ctx, &sched.Request{ID: "leaves", ISL: 10, Pin: &sched.RankID{Worker: 1}})
 		s.left <- err
 	}()
-	require.Eventually(t, func() bool { return e.Stats().Waiting == 1 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool {
+		classes := e.Stats().Classes
+		return slices.ContainsFunc(classes, func(c sched.ClassStats) bool { return c.Pending == 1 })
+	}, time.Minute, time.Millisecond)
 	// It has the turn no more, else it would be the one who is stopped.
 	require.NoError(t, e.Settle(t.Context()))
 	return s

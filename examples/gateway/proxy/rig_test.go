@@ -138,9 +138,16 @@ func (r *rig) idle() {
 	}
 }
 
+// waiting waits until n requests have their place in line.
 func (r *rig) waiting(n int64) {
 	r.t.Helper()
-	until(r.t, "they wait", func() bool { return r.s.Stats().Waiting == n })
+	until(r.t, "they wait", func() bool {
+		pending := int64(0)
+		for _, class := range r.s.Stats().Classes {
+			pending += class.Pending
+		}
+		return pending == n
+	})
 }
 
 type header map[string]string
