@@ -115,50 +115,6 @@ func (t *Table) checkSlot(c *Constraints, at int) Check {
 	return Eligible
 }
 
-// EligiblePlaces returns the places of the eligible ranks in worker/rank order,
-// those that are overloaded included: in scratch, which may grow, or the table's
-// own, which must not be changed.
-func (t *Table) EligiblePlaces(c *Constraints, scratch *[]int32) []int32 {
-	if c.Unconstrained() {
-		return t.places
-	}
-	*scratch = t.appendEligible((*scratch)[:0], c)
-	return *scratch
-}
-
-func (t *Table) appendEligible(dst []int32, c *Constraints) []int32 {
-	switch {
-	case c.Pinned:
-		if check := t.CheckRank(c, c.Pin); check == Eligible || check == Overloaded {
-			dst = append(dst, int32(t.Slot(c.Pin)))
-		}
-	case c.Allowed != nil:
-		start := len(dst)
-		for _, id := range c.Allowed {
-			if from, to := t.WorkerSlots(id); from < to && !slices.Contains(dst[start:], int32(from)) {
-				dst = t.appendRange(dst, c, from, to)
-			}
-		}
-		slices.Sort(dst[start:])
-		dst = dst[:start+len(slices.Compact(dst[start:]))]
-	default:
-		dst = t.appendRange(dst, c, 0, len(t.slots))
-	}
-	return dst
-}
-
-func (t *Table) appendRange(dst []int32, c *Constraints, from, to int) []int32 {
-	for i := from; i < to; i++ {
-		if slices.Contains(c.Excluded, t.slots[i].Worker.ID) {
-			continue
-		}
-		if check := t.checkSlot(c, i); check == Eligible || check == Overloaded {
-			dst = append(dst, int32(i))
-		}
-	}
-	return dst
-}
-
 // Key is equal for constraints that mean the same, whatever the order of their
 // lists, and empty for none.
 func (c *Constraints) Key() string {

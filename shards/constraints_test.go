@@ -49,7 +49,7 @@ func TestChecksComeInTheirOrder(t *testing.T) {
 			// A pin to the rank says the same: nobody, or that rank alone.
 			c := test.c
 			c.Pinned, c.Pin = true, test.rank
-			got := test.table.EligiblePlaces(&c, new([]int32))
+			got := test.table.Selection(&c, new(shards.Selection)).Places
 			want := test.want == shards.Eligible || test.want == shards.Overloaded
 			if want && (len(got) != 1 || test.table.Slots()[got[0]].Shard.ID() != test.rank) || !want && len(got) != 0 {
 				t.Fatalf("a pin has %v", got)
@@ -217,7 +217,7 @@ func TestEligibleRanksAgainstAFilter(t *testing.T) {
 			}
 		}
 		found += len(want)
-		if got := table.EligiblePlaces(&c, new([]int32)); !slices.Equal(got, want) {
+		if got := table.Selection(&c, new(shards.Selection)).Places; !slices.Equal(got, want) {
 			t.Fatalf("seed %d: %v, want %v for %s", seed, got, want, meaning(&c))
 		}
 	}
@@ -228,12 +228,12 @@ func TestEligibleRanksAgainstAFilter(t *testing.T) {
 
 func TestEligibleRanksWithoutAllocation(t *testing.T) {
 	table := with(t, shards.NewTable(), timeless(), worker(1, "a"), worker(2, "a"), worker(3))
-	scratch := make([]int32, 0, 16)
+	var scratch shards.Selection
 	var dst []int32
 	for _, c := range []shards.Constraints{
 		{}, {Pinned: true, Pin: rank(1, 1)}, {Allowed: []uint64{3, 1}}, {Excluded: []uint64{2}}, {RequiredTaints: []string{"a"}},
 	} {
-		if n := testing.AllocsPerRun(100, func() { dst = table.EligiblePlaces(&c, &scratch) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { dst = table.Selection(&c, &scratch).Places }); n != 0 {
 			t.Errorf("%+v: %v allocations", c, n)
 		}
 		if len(dst) == 0 {

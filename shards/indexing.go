@@ -12,11 +12,11 @@ func (t *Table) Reindex(old *LoadIndex, weights Weights) *LoadIndex {
 	if old != nil {
 		old.epoch.Add(1)
 	}
-	if len(t.slots) < IndexedFrom || len(t.slots) > maxIndexed || weights.Prefill < 1 || weights.Block < 1 || weights.Request < 0 {
+	if len(t.slots) < IndexedFrom || weights.Prefill < 1 || weights.Block < 1 || weights.Request < 0 {
 		t.moveTo(nil)
 		return nil
 	}
-	if old != nil && len(old.shards) <= 4*places(len(t.slots)) && t.moveTo(old) {
+	if old != nil && len(old.shards) <= 4*spots(len(t.slots)) && t.moveTo(old) {
 		return old
 	}
 	// Ranks that are gone but not dropped yet are in the old one.
@@ -33,7 +33,7 @@ func (t *Table) moveTo(index *LoadIndex) bool {
 	for i := range t.slots {
 		s := t.slots[i].Shard
 		s.Lock()
-		at := s.mu.place.index
+		at := s.mu.spot.index
 		if at != nil && at != index {
 			at.give(s)
 		}
@@ -57,8 +57,8 @@ func (t *Table) Shown(index *LoadIndex) {
 		hidden := !slot.Available || slot.Overloaded
 		s := slot.Shard
 		s.Lock()
-		if s.mu.place.index == index && s.mu.place.hidden != hidden {
-			s.mu.place.hidden = hidden
+		if s.mu.spot.index == index && s.mu.spot.hidden != hidden {
+			s.mu.spot.hidden = hidden
 			load := s.mu.rank.Load()
 			index.update(s, &load)
 		}

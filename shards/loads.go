@@ -1,7 +1,6 @@
 package shards
 
 import (
-	"math"
 	"sync"
 	"sync/atomic"
 
@@ -15,6 +14,9 @@ type Dimension uint8
 const (
 	// ByCost is the part of the KV cost that follows from a rank's own load.
 	ByCost Dimension = iota
+	// ByBlocks is ByCost without the prefill: what counts for a request whose
+	// prefill is not tracked.
+	ByBlocks
 	// ByPrefill is the active prefill in tokens.
 	ByPrefill
 	// ByRequests is the number of live bookings.
@@ -26,203 +28,190 @@ const (
 // for each active block, Request for each live booking.
 type Weights struct{ Prefill, Block, Request int64 }
 
-// hiddenKey stands for a rank that may not be chosen. Each of the three parts of
-// a key is below maxPart, so that it is below hiddenKey, and a float64 holds it
-// exactly. A key and a place of distanceBits fit one word.
+// hiddenKey stands for a rank that may not be chosen. A part of a key is at most
+// maxPart, so that a key is below hiddenKey, and a float64 holds it exactly.
 const (
-	hiddenKey    = 1 << 50
-	maxPart      = 1 << 48
-	distanceBits = 12
-	// maxIndexed is the largest pool that has an index, a quarter of what the
-	// places of groups can tell apart.
-	maxIndexed = groupSize << distanceBits / 4
+	hiddenKey = 1 << 42
+	maxPart   = 1 << 40
 )
 
-// groupSize is the number of ranks in a group. At 16,384 ranks a look reads 320
-// minima and 64 keys.
+// groupSize is the number of ranks in a group: one word has a bit for each. At
+// 16,384 ranks a search reads 320 heads and 64 keys.
 const groupSize = 64
+
+// A head is what a group's ranks come to in one dimension, in one word: the least
+// key of those whose key is exact, how many have it, whether there are others, and
+// a version that moves when a rank becomes one of those or ceases to be.
+const (
+	tiesMask    = 1<<7 - 1
+	looseFlag   = 1 << 7
+	versionUnit = 1 << 8
+	versionMask = 1<<21 - 1<<8
+	keyShift    = 21
+)
 
 // LoadIndex finds the least loaded of many ranks in far fewer steps than ranks:
 // two levels, the ranks in groups of 64 and the least key of each group. A pool
 // that fits one group has one level, its keys packed side by side.
 //
-// Guarantee: the keys and minima are those of loads that the ranks had, each
-// brought up to date in the section under the rank's lock that changed the load.
-// Ranks that may not be chosen are hidden. It is exact only while no load decays:
-// Begin and Holds say so.
+// Guarantee: a key is the load of its rank or, for a loose one, a bound that its
+// load does not fall below until the key is written again: it decays, or it is out
+// of the keys' range. Keys are brought up to date in the section under the rank's
+// lock that changed the load. So a search that reads the load of the loose ranks
+// whose bound matters finds what a look at all ranks would find; and every key that
+// it passes over was, when it was read, no higher than its rank's load.
 //
 // How: a group has a lock, which comes after one rank's in the lock order, so
-// that its minima have one writer at a time: two that bring them up to date
-// lazily can leave them wrong for good. A key that falls is compared with the
-// minimum; only if the holder of the minimum rises is the group scanned. Where
-// there is one group there are no minima and no lock: each rank writes its own
-// keys. Readers take no lock.
+// that its heads have one writer at a time: two that bring them up to date lazily
+// can leave them wrong for good. A head counts the ranks that are tied, so that a
+// search can draw one of all tied ranks with equal chances without reading them,
+// and a group is scanned only when its last tied rank rises. Readers take no lock.
+// What they could miss is a rank on its way from the exact ones to the loose ones or
+// back: the writer lets it stand in both in between, and moves the version, which a
+// reader reads before and after (13 bits; a group is read in well under the time of
+// 8,192 such changes, and a miss would cost no more than a choice that was not the
+// least). A key is never without a value in between, so that a search that takes a
+// loose key for an exact one finds, when it reads the load, that its choice is
+// dearer than the others may be, and searches again. Where there is one group there
+// are no heads and no lock: each rank writes its own keys.
 //
-// An index has room for a fixed number of ranks; a larger pool gets a new one.
-// While ranks come, go, are hidden or shown, its epoch is odd, and it moves when
-// a load ceases to decay: a reader who finds the same even epoch before and after
-// has read what was true of all ranks. An index that is retired stays odd.
+// A rank keeps its spot in an index while it lives there. An index has spots for a
+// fixed number of ranks; a larger pool gets a new one. While ranks come, go, are
+// hidden or shown, its epoch is odd: a reader who finds the same even epoch before
+// and after has read what was true of all ranks. An index that is retired stays odd.
+//
+// Tried and lost: to switch the index off while any load decays or is out of range
+// (one booking made every selection in a pool of 2,048 a hundred times dearer); to
+// keep the bounds of loose ranks among the heads (a few low bounds have most groups
+// scanned); ties broken by a pseudo-random order of the places (groups with fewer
+// ranks gave each of theirs up to twice the chance).
 type LoadIndex struct {
 	weights Weights
-	// keys hold, for each dimension, the keys of the ranks by place: written
-	// under the rank's lock and, if there are groups, the group's; read by all.
+	// keys hold, for each dimension, the keys of the ranks by spot: written under
+	// the rank's lock and, if there are groups, the group's; read by all.
 	keys   [dimensions][]atomic.Int64
-	shards []atomic.Pointer[Shard] // by place; written likewise
-	groups []loadGroup             // nil if there is one
-	// minima holds the groups' minima by dimension, packed for the scan; written
-	// under the group's lock, read by all.
-	minima [dimensions][]atomic.Int64
-	// decaying counts the ranks whose load moves with time alone, excessive those
-	// whose key is out of range; written under the ranks' locks.
-	decaying, excessive atomic.Int64
+	shards []atomic.Pointer[Shard] // by spot; written likewise
+	// loose has a bit for each rank, by group: its key is but a bound. Written
+	// likewise, read by all.
+	loose [dimensions][]atomic.Uint64
+	locks []groupLock // nil if there is one group
+	// heads hold the groups' heads by dimension, packed for the scan; written under
+	// the group's lock, read by all.
+	heads [dimensions][]atomic.Uint64
 	// epoch is odd while the index is being changed; see above.
 	epoch atomic.Uint64
 
 	mu struct {
 		sync.Mutex
-		free []int // places, taken from the end
+		free []int // spots, taken from the end
 	}
 }
 
-// loadGroup is the lock of a group's minima, alone on its cache line.
-type loadGroup struct {
+// groupLock guards a group's heads, alone on its cache line.
+type groupLock struct {
 	sync.Mutex
 	_ [56]byte
 }
 
-// places returns how many places an index for so many ranks has.
-func places(ranks int) int {
-	places := ranks + ranks/4 + 1
-	if places > groupSize {
-		places = (places + groupSize - 1) / groupSize * groupSize
+// spots returns how many spots an index for so many ranks has.
+func spots(ranks int) int {
+	spots := ranks + ranks/4 + 1
+	if spots > groupSize {
+		spots = (spots + groupSize - 1) / groupSize * groupSize
 	}
-	return places
+	return spots
 }
 
-// newLoadIndex returns an index with room for so many ranks and some more.
+// newLoadIndex returns an index with spots for so many ranks and some more.
 func newLoadIndex(ranks int, weights Weights) *LoadIndex {
-	x, places := &LoadIndex{weights: weights}, places(ranks)
-	if places > groupSize {
-		x.groups = make([]loadGroup, places/groupSize)
+	x, spots := &LoadIndex{weights: weights}, spots(ranks)
+	groups := (spots + groupSize - 1) / groupSize
+	if groups > 1 {
+		x.locks = make([]groupLock, groups)
 	}
-	x.shards = make([]atomic.Pointer[Shard], places)
+	x.shards = make([]atomic.Pointer[Shard], spots)
 	for d := range dimensions {
-		x.keys[d], x.minima[d] = hiddenKeys(places), hiddenKeys(len(x.groups))
+		x.keys[d] = make([]atomic.Int64, spots)
+		for i := range x.keys[d] {
+			x.keys[d][i].Store(hiddenKey)
+		}
+		x.loose[d] = make([]atomic.Uint64, groups)
+		x.heads[d] = make([]atomic.Uint64, len(x.locks))
+		for i := range x.heads[d] {
+			x.heads[d][i].Store(hiddenKey<<keyShift | groupSize)
+		}
 	}
-	// Taken from the end: first one place of each group, so that all have much the
-	// same number of ranks, and those that are tied the same chance.
-	size := places / max(1, len(x.groups))
+	// Taken from the end: first one spot of each group, so that callers who book on
+	// different ranks seldom want the lock of the same group.
+	size := spots / groups
 	for in := size - 1; in >= 0; in-- {
-		for place := places - size + in; place >= 0; place -= size {
-			x.mu.free = append(x.mu.free, place)
+		for spot := spots - size + in; spot >= 0; spot -= size {
+			x.mu.free = append(x.mu.free, spot)
 		}
 	}
 	return x
 }
 
-func hiddenKeys(n int) []atomic.Int64 {
-	keys := make([]atomic.Int64, n)
-	for i := range keys {
-		keys[i].Store(hiddenKey)
-	}
-	return keys
-}
-
 // Weights returns the weights of ByCost.
 func (x *LoadIndex) Weights() Weights { return x.weights }
+
+// Words returns how many words a set of spots has.
+func (x *LoadIndex) Words() int { return len(x.loose[0]) }
 
 // Begin starts a look and returns its epoch. It is not ok if the index cannot be
 // used now.
 func (x *LoadIndex) Begin() (epoch uint64, ok bool) {
 	epoch = x.epoch.Load()
-	return epoch, epoch%2 == 0 && x.decaying.Load() == 0 && x.excessive.Load() == 0
+	return epoch, epoch%2 == 0
 }
 
-// Holds reports whether what was read since Begin was exact.
-func (x *LoadIndex) Holds(epoch uint64) bool {
-	return x.decaying.Load() == 0 && x.excessive.Load() == 0 && x.epoch.Load() == epoch
-}
+// Holds reports whether the ranks in the index are still those that there were at
+// Begin.
+func (x *LoadIndex) Holds(epoch uint64) bool { return x.epoch.Load() == epoch }
 
-// Found is a rank found by its key, which is [math.MaxInt64] if there is none.
-type Found struct {
-	Shard *Shard
-	Key   int64
-}
-
-// Least returns the rank with the least key, and the next as far as it was met on
-// the way; no other rank had a lower key than next's. Either may have no shard:
-// least if there is none that may be chosen. Among equals chance decides.
-func (x *LoadIndex) Least(d Dimension, chance uint64) (least, next Found) {
-	from, keys, others := 0, x.keys[d], int64(hiddenKey)
-	if x.groups != nil {
-		group, second := leastTwo(x.minima[d], uint32(chance>>32))
-		from, others = group.at*groupSize, second.key
-		keys = keys[from : from+groupSize]
+// Key returns the key of a load; one that is out of range is above all others.
+func (x *LoadIndex) Key(d Dimension, prefill, blocks, requests int64) int64 {
+	key, inRange := x.key(d, prefill, blocks, requests)
+	if !inRange {
+		return beyond
 	}
-	first, second := leastTwo(keys, uint32(chance))
-	least, next = x.found(from, first), x.found(from, second)
-	// Keys may have moved between the two levels: what the first level promised
-	// of the other groups bounds all of them.
-	if others < second.key {
-		next = Found{Key: others}
-	}
-	return least, next
+	return key
 }
 
-func (x *LoadIndex) found(from int, k keyed) Found {
-	if k.key == hiddenKey {
-		return Found{Key: math.MaxInt64}
-	}
-	return Found{Shard: x.shards[from+k.at].Load(), Key: k.key}
-}
+// beyond stands for all keys that are out of range.
+const beyond = hiddenKey - 1
 
-// keyed is a key and where it stands.
-type keyed struct {
-	at  int
-	key int64
-}
-
-// leastTwo returns the least two of some keys. Of equals it takes those that come
-// first in an order that follows from chance, i·step + start modulo the number of
-// places: one random number gives each much the same chance, whatever gaps there
-// are between them. (Those that come first from a random place on were tried: who
-// stands behind a gap then has the chance of the whole gap.)
-//
-// Key and place in that order are compared as one number, so that the loop has no
-// branch on the keys, which no processor could foretell.
-func leastTwo(keys []atomic.Int64, chance uint32) (least, next keyed) {
-	const mask = 1<<distanceBits - 1
-	step, start := int64(chance)&mask|1, int64(chance>>distanceBits)&mask
-	lowest, second := int64(math.MaxInt64), int64(math.MaxInt64)
-	at := start
-	for i := range keys {
-		n := keys[i].Load()<<distanceBits | at
-		second = min(second, max(lowest, n))
-		lowest = min(lowest, n)
-		at = (at + step) & mask
+func (x *LoadIndex) key(d Dimension, prefill, blocks, requests int64) (key int64, inRange bool) {
+	w := &x.weights
+	p, b, r := w.Prefill, w.Block, w.Request
+	switch d {
+	case ByBlocks:
+		p = 0
+	case ByPrefill:
+		p, b, r = 1, 0, 0
+	case ByRequests:
+		p, b, r = 0, 0, 1
 	}
-	// The inverse of step by Newton's method: 3 bits are right, then 6, then 12.
-	inverse := step
-	inverse *= 2 - step*inverse
-	inverse *= 2 - step*inverse
-	unpacked := func(n int64) keyed {
-		if n == math.MaxInt64 { // there is no second of one
-			return keyed{key: hiddenKey}
+	inRange = true
+	part := func(n, weight int64) int64 {
+		if weight > 0 && n >= maxPart/weight {
+			inRange = false
+			return maxPart
 		}
-		return keyed{at: int((n&mask - start) * inverse & mask), key: n >> distanceBits}
+		return n * weight
 	}
-	return unpacked(lowest), unpacked(second)
+	return part(prefill, p) + part(blocks, b) + part(requests, r), inRange
 }
 
-// place is where a shard stands in an index; guarded by the shard's lock.
-type place struct {
-	index               *LoadIndex
-	at                  int
-	hidden              bool
-	decaying, excessive bool
+// spot is where a shard stands in an index; guarded by the shard's lock.
+type spot struct {
+	index  *LoadIndex
+	at     int
+	hidden bool
+	loose  uint8 // a bit for each dimension
 }
 
-// take gives a place to a shard, hidden; it reports whether there was room.
+// take gives a spot to a shard, hidden; it reports whether there was room.
 // REQUIRES: the shard's lock.
 func (x *LoadIndex) take(s *Shard) bool {
 	x.mu.Lock()
@@ -234,95 +223,144 @@ func (x *LoadIndex) take(s *Shard) bool {
 	at := x.mu.free[last]
 	x.mu.free = x.mu.free[:last]
 	x.shards[at].Store(s)
-	s.mu.place = place{index: x, at: at, hidden: true}
+	s.mu.spot = spot{index: x, at: at, hidden: true}
+	s.spot.Store(int64(at))
 	return true
 }
 
 // give takes a shard out. REQUIRES: the shard's lock.
 func (x *LoadIndex) give(s *Shard) {
-	s.mu.place.hidden = true
+	s.mu.spot.hidden = true
 	x.update(s, nil)
-	at := s.mu.place.at
-	s.mu.place = place{}
+	at := s.mu.spot.at
+	s.mu.spot = spot{}
+	s.spot.Store(noSpot)
 	x.shards[at].Store(nil)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.mu.free = append(x.mu.free, at)
 }
 
+// noSpot stands for a rank that is in no index.
+const noSpot = -1
+
+// Spot returns the rank's spot in the load index of its pool, −1 if it has none.
+// What it means holds as long as the epoch of the index.
+func (s *Shard) Spot() int { return int(s.spot.Load()) }
+
 // update brings a shard's keys up to date. REQUIRES: the shard's lock.
 func (x *LoadIndex) update(s *Shard, load *lifecycle.Load) {
-	p := &s.mu.place
-	keys := [dimensions]int64{hiddenKey, hiddenKey, hiddenKey}
-	decays, excessive := false, false
-	if !p.hidden {
-		decays = load.Prefill.Decays()
-		// Whatever the time: if it mattered, the index would not be used.
-		prefill := load.Prefill.Active(load.Prefill.AnchorSince)
-		excessive = prefill >= maxPart/x.weights.Prefill || load.Blocks >= maxPart/x.weights.Block ||
-			load.Requests >= maxPart/max(1, x.weights.Request)
-		if !excessive {
+	at := &s.mu.spot
+	keys := [dimensions]int64{hiddenKey, hiddenKey, hiddenKey, hiddenKey}
+	loose := uint8(0)
+	if !at.hidden {
+		pre := &load.Prefill
+		// Whatever the time, there is no less than this.
+		prefill := pre.Active(pre.AnchorSince)
+		if pre.Decays() {
+			loose = 1<<ByCost | 1<<ByPrefill
+			prefill = 0
+			if pre.Unmodelled > 0 {
+				prefill = pre.Sum - pre.AnchorTokens
+			}
+		}
+		w := &x.weights
+		if prefill < maxPart/max(1, w.Prefill) && load.Blocks < maxPart/max(1, w.Block) && load.Requests < maxPart/max(1, w.Request) {
+			blocks := w.Block*load.Blocks + w.Request*load.Requests
 			keys = [dimensions]int64{
-				ByCost:     x.weights.Prefill*prefill + x.weights.Block*load.Blocks + x.weights.Request*load.Requests,
-				ByPrefill:  prefill,
-				ByRequests: load.Requests,
+				ByCost: w.Prefill*prefill + blocks, ByBlocks: blocks, ByPrefill: prefill, ByRequests: load.Requests,
+			}
+		} else {
+			for d := range dimensions {
+				key, inRange := x.key(d, prefill, load.Blocks, load.Requests)
+				if keys[d] = key; !inRange {
+					loose |= 1 << d
+				}
 			}
 		}
 	}
-	// Keys that do not tell all are written while the index is not used.
-	x.mark(&p.decaying, &x.decaying, decays || p.decaying)
-	x.mark(&p.excessive, &x.excessive, excessive || p.excessive)
-	x.store(p.at, &keys)
-	x.mark(&p.decaying, &x.decaying, decays)
-	x.mark(&p.excessive, &x.excessive, excessive)
+	was := at.loose
+	at.loose = loose
+	number := at.at / groupSize
+	if x.locks != nil {
+		lock := &x.locks[number]
+		lock.Lock()
+		defer lock.Unlock()
+	}
+	for d := range dimensions {
+		x.store(d, at.at, keys[d], was>>d&1 != 0, loose>>d&1 != 0)
+	}
 }
 
-// store writes the keys of a place. REQUIRES: its shard's lock.
-func (x *LoadIndex) store(at int, keys *[dimensions]int64) {
-	if x.groups == nil {
-		for d, key := range keys {
-			set(&x.keys[d][at], key)
-		}
+// store writes one key. REQUIRES: the lock of its shard and, if there are groups,
+// that of its group.
+func (x *LoadIndex) store(d Dimension, at int, key int64, was, is bool) {
+	word := &x.keys[d][at]
+	old := word.Load()
+	if old == key && was == is {
 		return
 	}
-	number := at / groupSize
-	g := &x.groups[number]
-	g.Lock()
-	defer g.Unlock()
-	for d, key := range keys {
-		word, least := &x.keys[d][at], &x.minima[d][number]
-		old := word.Load()
-		if old == key {
+	number, bit := at/groupSize, uint64(1)<<(at%groupSize)
+	loose := &x.loose[d][number]
+	if is && !was {
+		loose.Or(bit)
+	}
+	if old != key {
+		word.Store(key)
+	}
+	if x.locks != nil {
+		x.lead(d, number, at, old, key, was, is)
+	}
+	if was && !is {
+		loose.And(^bit) // last: until then the rank stands in both
+	}
+}
+
+// lead brings a group's head up to date. REQUIRES: the group's lock; the key is
+// written.
+func (x *LoadIndex) lead(d Dimension, number, at int, old, key int64, was, is bool) {
+	word := &x.heads[d][number]
+	head := word.Load()
+	least, ties := int64(head>>keyShift), head&tiesMask
+	rest := head & (versionMask | looseFlag)
+	if was != is {
+		rest = (rest + versionUnit) & versionMask
+		if loose := x.loose[d][number].Load(); is || loose&^(1<<(at%groupSize)) != 0 {
+			rest |= looseFlag
+		}
+	}
+	if !is {
+		switch {
+		case key < least:
+			least, ties = key, 1
+		case key == least:
+			ties++
+		}
+	}
+	if !was && old == least {
+		if ties--; ties == 0 {
+			least, ties = x.leastOf(d, number)
+		}
+	}
+	word.Store(uint64(least)<<keyShift | rest | ties)
+}
+
+// leastOf returns the least exact key in a group, and how many have it. REQUIRES:
+// the group's lock.
+func (x *LoadIndex) leastOf(d Dimension, number int) (least int64, ties uint64) {
+	keys := x.keys[d][number*groupSize : (number+1)*groupSize]
+	loose := x.loose[d][number].Load()
+	least = hiddenKey
+	for i := range keys {
+		if loose>>i&1 != 0 {
 			continue
 		}
-		word.Store(key)
-		switch lowest := least.Load(); {
-		case key < lowest:
-			least.Store(key)
-		case old == lowest:
-			lowest = hiddenKey
-			from := number * groupSize
-			for i := range groupSize {
-				lowest = min(lowest, x.keys[d][from+i].Load())
-			}
-			set(least, lowest)
+		switch key := keys[i].Load(); {
+		case key < least:
+			least, ties = key, 1
+		case key == least:
+			ties++
 		}
 	}
-}
-
-// mark keeps a count in step with a condition of one shard.
-func (x *LoadIndex) mark(was *bool, count *atomic.Int64, is bool) {
-	if *was != is {
-		x.change(was, count, is)
-	}
-}
-
-func (x *LoadIndex) change(was *bool, count *atomic.Int64, is bool) {
-	*was = is
-	if is {
-		count.Add(1)
-	} else {
-		x.epoch.Add(2) // first: who finds the count at zero must find the epoch moved
-		count.Add(-1)
-	}
+	return least, ties
 }

@@ -54,7 +54,7 @@ func TestObjectionsAgreeWithTheChecks(t *testing.T) {
 		if r.IntN(4) == 0 {
 			c.Pinned, c.Pin = true, rank(uint64(r.IntN(3)+1), 0)
 		}
-		eligible := table.EligiblePlaces(&c, new([]int32))
+		eligible := table.Selection(&c, new(shards.Selection)).Places
 		for i := range table.Slots() {
 			id := table.Slots()[i].Shard.ID()
 			got := table.Objections(&c, i)

@@ -89,15 +89,18 @@ type Shard struct {
 		rank lifecycle.Rank
 		// dead: the rank was removed; its bookings are gone and no other may come.
 		dead bool
-		// place is where the rank stands in the load index, if it does.
-		place place
+		// spot is where the rank stands in the load index, if it does.
+		spot spot
 		// tags are for edges of the prefix index that the rank makes.
 		tags tags
 	}
 	// hint is set under mu, cleared by the holder of the turn.
 	hint capacity.Mark
+	// spot is where the rank stands in the load index, noSpot if it does not.
+	// Written under mu, and seldom; read by all.
+	spot atomic.Int64
 
-	_ [24]byte
+	_ [16]byte
 	// The published load stands on cache lines of its own, so that readers do not
 	// slow down who waits for the lock. A test holds that; the allocator aligns
 	// what has a multiple of 128 bytes to that much.
@@ -108,6 +111,7 @@ type Shard struct {
 // NewShard returns an idle rank.
 func NewShard(id lifecycle.RankID, env *Env) *Shard {
 	s := &Shard{id: id, ordinal: env.ordinals.Add(1), env: env}
+	s.spot.Store(noSpot)
 	if !env.NoPrefixIndex {
 		s.mu.rank = *lifecycle.NewRank((*pathObserver)(s))
 	}
@@ -257,7 +261,7 @@ func (s *Shard) TransferLocked(b *lifecycle.Booking, to *Shard, tokens int64) {
 // KillLocked marks the rank as removed. Its bookings must be released.
 func (s *Shard) KillLocked() {
 	s.mu.dead = true
-	if x := s.mu.place.index; x != nil {
+	if x := s.mu.spot.index; x != nil {
 		x.give(s)
 	}
 	if ring := s.env.ring.Load(); ring != nil {
@@ -286,7 +290,7 @@ func (s *Shard) publishLocked() {
 	s.published.read(&before)
 	load := s.mu.rank.Load()
 	s.published.write(&load)
-	if x := s.mu.place.index; x != nil {
+	if x := s.mu.spot.index; x != nil {
 		x.update(s, &load)
 	}
 	perturb.Point()

@@ -38,21 +38,20 @@ type Table struct {
 	aside      map[uint64]int64    // workers in the table that are set aside, until when in ns
 	asideEnd   int64               // the first of those times, NeverEnds for none
 
-	// What the flags of the slots come to: the places of the available ranks, and
-	// how many of these are overloaded.
-	places           []int32
-	placesOverloaded int
+	// What the flags of the slots come to: the available ranks.
+	all  *Selection
+	kept *keptSelections
 }
 
 // NewTable returns a table without workers.
-func NewTable() *Table { return &Table{asideEnd: NeverEnds} }
+func NewTable() *Table { return &Table{asideEnd: NeverEnds, all: &Selection{}} }
 
 // Slots returns the ranks in worker/rank order. They must not be changed.
 func (t *Table) Slots() []Slot { return t.slots }
 
 // Eligible returns how many ranks an unconstrained request may have, overload
 // aside, and how many of those are overloaded.
-func (t *Table) Eligible() (ranks, overloaded int) { return len(t.places), t.placesOverloaded }
+func (t *Table) Eligible() (ranks, overloaded int) { return len(t.all.Places), t.all.Overloaded() }
 
 // Workers returns the workers by id. They must not be changed.
 func (t *Table) Workers() []*Worker { return t.workers }
@@ -304,7 +303,7 @@ func (t *Table) keepFlags(from *Table, id uint64) {
 // yet; its slots may be another table's.
 func (t *Table) flagged() *Table {
 	t.slots = slices.Clone(t.slots)
-	t.places, t.placesOverloaded = make([]int32, 0, len(t.slots)), 0
+	places, open := make([]int32, 0, len(t.slots)), 0
 	t.asideEnd = NeverEnds
 	for _, until := range t.aside {
 		t.asideEnd = min(t.asideEnd, until)
@@ -320,11 +319,12 @@ func (t *Table) flagged() *Table {
 		}
 		t.slots[i].Overloaded = overloaded
 		if t.slots[i].Available {
-			t.places = append(t.places, int32(i))
-			if overloaded {
-				t.placesOverloaded++
+			places = append(places, int32(i))
+			if !overloaded {
+				open++
 			}
 		}
 	}
+	t.chooseAll(places, open)
 	return t
 }

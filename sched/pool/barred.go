@@ -35,6 +35,7 @@ func (l *Look) dropBarred() {
 	}
 	clear(l.busy[:n])
 	l.places, l.busy, l.candidates = l.places[:n], l.busy[:n], l.candidates[:n]
+	l.sorted = n
 }
 
 // Restrict applies the rules of a class to a look that was taken for none, by what

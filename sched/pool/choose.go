@@ -56,6 +56,9 @@ func (l *Look) Choose(rnd selector.Rand) (Choice, *Failure) {
 	in := &l.input
 	in.Params, in.ISL, in.TrackPrefill = r.Params, r.ISL, r.Tracked
 	in.Candidates, in.LeastPrefill, in.Rand = l.candidates, l.least(), rnd
+	if l.indexed.used {
+		in.Candidates, in.LeastPrefill = l.candidates[:l.indexed.choice], min(in.LeastPrefill, l.indexed.least)
+	}
 	if r.Constraints.Pinned {
 		l.Complete(0)
 		return Choice{Forced: true}, nil
@@ -68,7 +71,9 @@ func (l *Look) Choose(rnd selector.Rand) (Choice, *Failure) {
 	}
 	var pick selector.Pick
 	var err error
-	if l.World.builtin {
+	if l.indexed.used && l.indexed.inTurn {
+		pick = l.indexed.turn
+	} else if l.World.builtin {
 		pick, err = l.World.Selector.Pick(in)
 	} else {
 		pick, err = l.pickSafely(l.World.Selector, l.lend())
@@ -76,13 +81,16 @@ func (l *Look) Choose(rnd selector.Rand) (Choice, *Failure) {
 	if err != nil {
 		return Choice{}, l.selectorFailure(err)
 	}
-	if l.indexed {
-		if pick.Cost > l.others {
+	if l.indexed.used && !l.indexed.drawn {
+		if pick.Cost > l.indexed.others {
 			// The ranks found have become dearer since than others may be.
-			l.TakeAll(l.World, r, l.Class, l.Instant)
+			l.takeAgain()
 			return l.Choose(rnd)
 		}
-		pick.RunnerUp = min(pick.RunnerUp, l.others)
+		if pick.Cost == pick.RunnerUp {
+			pick = l.settleTie(in, pick)
+		}
+		pick.RunnerUp = min(pick.RunnerUp, l.indexed.others)
 	}
 	l.Complete(pick.Index)
 	return Choice{Candidate: pick.Index, pick: pick}, nil
@@ -145,7 +153,7 @@ func (l *Look) BuiltinSelector() bool { return l.World.builtin }
 func (l *Look) StandsLocked(c Choice, load *lifecycle.Load) bool {
 	shard := l.Slot(c.Candidate).Shard
 	// That a prefix is live on all ranks was not looked up for each of them.
-	surmised := l.indexed && len(l.Request.Blocks) > 0
+	surmised := l.indexed.used && len(l.Request.Blocks) > 0
 	if !surmised && shard.Version() == l.candidates[c.Candidate].Version {
 		return true
 	}

@@ -32,8 +32,8 @@ func (l *Look) Gate(w *World, r *Request, class int, at Instant, exact bool) que
 			return gate
 		}
 	}
-	l.indexed = false
-	l.slots = w.Table.EligiblePlaces(&r.Constraints, &l.scratch)
+	l.indexed.used = false
+	l.slots = w.Table.Selection(&r.Constraints, &l.set).Places
 	gate := l.gate()
 	for tries := 0; exact && gate.MustWait && !l.Unmoved(); tries++ {
 		if tries == exactTries {

@@ -3,7 +3,6 @@ package pool
 import (
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -24,11 +23,11 @@ func (r *hookedRand) Uint64() uint64 {
 	return 1
 }
 
-// indexedWhileMoving takes a look by way of the index, and books on the two ranks
-// that it names as the cheapest, after it named them and before they are read. Of
-// the other ranks all are as cheap but one, which has the least prefill and is
-// dear for its blocks: the look names that as well.
-func indexedWhileMoving(t *testing.T, tokens ...int64) (l *Look, named []*shards.Shard) {
+// indexedWhileMoving takes a look by way of the index, and books on the rank that it
+// names as the cheapest, after it named it and before that is read. All other ranks
+// are as cheap but one, which has part of the prompt in its cache and is dear for its
+// blocks: the look names that as well, and for it looks up the least prefill last.
+func indexedWhileMoving(t *testing.T, tokens int64) (l *Look, named *shards.Shard) {
 	t.Helper()
 	p := newIndexedPool(t, 200, rand.New(rand.NewPCG(1, 1)))
 	slots := p.world.Table.Slots()
@@ -42,16 +41,16 @@ func indexedWhileMoving(t *testing.T, tokens ...int64) (l *Look, named []*shards
 		}
 	}
 	r := &Request{ISL: 8, Tracked: true, Params: p.params(), Expected: lifecycle.NoDuration}
+	r.Params.CreditDecay = 1
+	r.Overlaps = []lifecycle.Overlap{{Rank: rank(100, 0), Device: 1}}
 	l = &Look{}
 	l.Rand = &hookedRand{second: func() {
-		for i, place := range l.places {
-			named = append(named, slots[place].Shard)
-			bookTokens(slots[place].Shard, tokens[i])
-		}
+		require.Len(t, l.places, 2)
+		named = slots[l.places[1]].Shard
+		bookTokens(named, tokens)
 	}}
 	require.True(t, l.takeIndexed(p.world, r, 0, At(0)))
-	require.Len(t, named, 2)
-	require.Len(t, l.candidates, 3)
+	require.NotNil(t, named)
 	return l, named
 }
 
@@ -63,29 +62,30 @@ func bookTokens(s *shards.Shard, n int64) {
 	}
 }
 
-// Both ranks that the index names become dearer before they are read: then they
-// are not known to be the least any more.
+// The rank that the index names becomes dearer before it is read: then it is not
+// known to be the least any more.
 func TestIndexedLookSeesWhatMovedOnTheWay(t *testing.T) {
 	t.Parallel()
-	l, _ := indexedWhileMoving(t, 1000, 1000)
+	l, named := indexedWhileMoving(t, 1000)
 	choice, failed := l.Choose(l.Rand)
 	require.Nil(t, failed)
+	require.NotEqual(t, named, l.Slot(choice.Candidate).Shard)
 	chosen := l.Candidate(choice.Candidate)
 	require.EqualValues(t, 1, chosen.ActivePrefill)
 	require.Zero(t, chosen.ActiveBlocks)
 }
 
-// The second becomes dearer before it is read: there are others as cheap as it was.
+// It becomes dearer after it was chosen: there are others as cheap as it was.
 func TestIndexedChoiceIsConfirmedAgainstAllRanks(t *testing.T) {
 	t.Parallel()
-	l, named := indexedWhileMoving(t, 0, 1000)
+	l, named := indexedWhileMoving(t, 0)
 	choice, failed := l.Choose(l.Rand)
 	require.Nil(t, failed)
-	require.Equal(t, named[0], l.Slot(choice.Candidate).Shard)
-	bookTokens(named[0], 50) // dearer than the others, but not than the second
-	named[0].Lock()
-	defer named[0].Unlock()
-	load := named[0].LoadLocked()
+	require.Equal(t, named, l.Slot(choice.Candidate).Shard)
+	bookTokens(named, 50) // dearer than the others, but not than the one with the cache
+	named.Lock()
+	defer named.Unlock()
+	load := named.LoadLocked()
 	require.False(t, l.StandsLocked(choice, &load))
 }
 
@@ -110,30 +110,4 @@ func TestIndexedGateLooksPastOverload(t *testing.T) {
 	require.True(t, mustWait())
 	p.change(func(t *shards.Table) (*shards.Table, []*shards.Shard) { return t.WithOverloaded(nil), nil })
 	require.False(t, mustWait())
-}
-
-// Load that moves with time alone is nothing the index knows of.
-func TestIndexIsNotUsedWhileLoadsDecay(t *testing.T) {
-	t.Parallel()
-	rnd := rand.New(rand.NewPCG(1, 1))
-	p := newIndexedPool(t, 200, rnd)
-	r := &Request{ISL: 8, Tracked: true, Params: p.params(), Expected: lifecycle.NoDuration}
-	usable := func() bool {
-		l := &Look{Rand: rnd}
-		look := l.takeIndexed(p.world, r, 0, At(0))
-		_, gate := (&Look{Rand: rnd, World: p.world, Request: r, Class: 0, Instant: At(0)}).gateIndexed()
-		require.Equal(t, look, gate)
-		return look
-	}
-	require.True(t, usable())
-	s := p.world.Table.Slots()[7].Shard
-	b := &lifecycle.Booking{Tokens: 100, Tracked: true, Expected: time.Second}
-	s.Lock()
-	s.BookLocked(b, nil)
-	s.Unlock()
-	require.False(t, usable())
-	s.Lock()
-	s.ReleaseLocked(b)
-	s.Unlock()
-	require.True(t, usable())
 }

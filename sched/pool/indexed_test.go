@@ -1,8 +1,10 @@
 package pool
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,56 +14,79 @@ import (
 )
 
 // The look by way of the index chooses a rank that the look at all ranks finds no
-// dearer than any, and says the same of the gate.
+// dearer than any, and says the same of the gate: whatever constrains the request,
+// decays, or is out of the keys' range.
 func TestIndexedLookAgreesWithTheScan(t *testing.T) {
 	t.Parallel()
-	seeds, looks := uint64(12), 2000
+	seeds, looks := uint64(8), 2000
 	if testing.Short() {
-		seeds, looks = 4, 500
+		seeds, looks = 4, 1000
 	}
 	for seed := range seeds {
 		rnd := rand.New(rand.NewPCG(seed, 5))
 		p := newIndexedPool(t, int(seed%2)*100+shards.IndexedFrom+rnd.IntN(60), rnd)
 		indexed, scan := &Look{Rand: rnd}, &Look{}
-		used := 0
+		used := make(map[string]int)
 		for range looks {
 			p.step()
 			r := p.request()
 			class := rnd.IntN(p.world.Profile.Len()+1) - 1
-			at := At(0)
+			at := At(p.now)
 			scan.TakeWhole(p.world, r, class, at)
+			gate := &Look{Rand: rnd, World: p.world, Request: r, Class: max(class, 0), Instant: at}
+			if got, ok := gate.gateIndexed(); ok {
+				all := &Look{}
+				full := all.Gate(p.world, r, max(class, 0), at, true)
+				require.Equal(t, full.MustWait, got.MustWait)
+				require.Equal(t, full.AllOverloaded(), got.AllOverloaded())
+				require.ElementsMatch(t, all.Retests(), gate.Retests())
+				if got.HasWitness {
+					use, _ := p.world.Use(r, max(class, 0), got.Witness, p.now)
+					require.Equal(t, queue.Usable, use)
+				}
+				require.Positive(t, got.Looked)
+				used["gate"]++
+			}
 			if !indexed.takeIndexed(p.world, r, class, at) {
 				continue
 			}
-			used++
+			used[selector.Name(p.world.Selector)]++
+			require.Equal(t, scan.Eligible, indexed.Eligible)
+			require.Equal(t, scan.Overloaded, indexed.Overloaded)
 			if class >= 0 {
 				require.Equal(t, scan.MustWait(), indexed.MustWait())
 				require.Equal(t, scan.AllOverloaded(), indexed.AllOverloaded())
 			}
 			choice, failed := indexed.Choose(rnd)
 			require.Nil(t, failed)
-			require.True(t, indexed.indexed, "the ranks found must not be dearer than the bound when nothing moves")
+			require.True(t, indexed.indexed.used, "the ranks found must not be dearer than the bound when nothing moves")
 			want, failed := scan.Choose(rnd)
 			require.Nil(t, failed)
-			in := selector.Input{Params: r.Params, ISL: r.ISL, TrackPrefill: r.Tracked}
+			in := selector.Input{Params: r.Params, ISL: r.ISL, TrackPrefill: r.Tracked, LeastPrefill: scan.least()}
 			chosen := indexed.Candidate(choice.Candidate)
 			at2 := scan.Find(chosen.Rank)
-			require.GreaterOrEqual(t, at2, 0)
+			require.GreaterOrEqual(t, at2, 0, "the rank is not eligible")
 			require.Equal(t, *scan.Candidate(at2), *chosen)
-			if p.world.Selector == selector.KV() && !choice.Forced {
+			switch w := p.world; {
+			case choice.Forced:
+				require.Equal(t, r.Prefer, chosen.Rank)
+			case w.load == selector.LoadCost:
 				require.Equal(t, selector.Cost(&in, scan.Candidate(want.Candidate)), selector.Cost(&in, chosen))
 				require.LessOrEqual(t, choice.pick.RunnerUp, runnerUp(scan, &in, chosen.Rank))
-			} else if !choice.Forced {
+			case w.load == selector.LoadRequests:
 				require.Equal(t, scan.Candidate(want.Candidate).Requests, chosen.Requests)
+			case w.load == selector.LoadTwo:
+				require.LessOrEqual(t, float64(chosen.Requests), choice.pick.RunnerUp)
+			case indexed.indexed.inTurn:
+				require.Equal(t, scan.Candidate(want.Candidate).Rank, chosen.Rank)
 			}
-			gate, ok := (&Look{Rand: rnd, World: p.world, Request: r, Class: max(class, 0), Instant: at}).gateIndexed()
-			if ok {
-				full := (&Look{}).Gate(p.world, r, max(class, 0), at, true)
-				require.Equal(t, full.MustWait, gate.MustWait)
-				require.Equal(t, full.AllOverloaded(), gate.AllOverloaded())
+			if rnd.IntN(2) == 0 {
+				require.True(t, indexed.TrackLocked(choice))
 			}
 		}
-		require.Greater(t, used, looks/4, "seed %d", seed)
+		for _, name := range []string{"kv", "least-loaded", "random", "round-robin", "power-of-two", "gate"} {
+			require.Greater(t, used[name], looks/30, "seed %d: %s", seed, name)
+		}
 	}
 }
 
@@ -94,7 +119,7 @@ func TestDepthsAreAskedOnceOfEachCandidate(t *testing.T) {
 }
 
 func runnerUp(l *Look, in *selector.Input, chosen lifecycle.RankID) float64 {
-	least := selector.Cost(in, &selector.Candidate{ActivePrefill: 1 << 40})
+	least := math.Inf(1)
 	for i := range l.Candidates() {
 		if c := l.Candidate(i); c.Rank != chosen {
 			least = min(least, selector.Cost(in, c))
@@ -108,7 +133,9 @@ type indexedPool struct {
 	t     *testing.T
 	rnd   *rand.Rand
 	env   *shards.Env
+	now   int64
 	world *World
+	lists []shards.Constraints
 	live  map[*lifecycle.Booking]*shards.Shard
 }
 
@@ -118,10 +145,12 @@ uncached_isl_buckets: [{min_tokens: 0, bucket: all}]
 policy_classes:
   - {name: f, policy_family: f, cache_bucket: all, quantum: 1, prefill_busy_threshold: 30}
   - {name: open, quantum: 1}
+  - {name: frac, quantum: 1, prefill_busy_threshold_frac: 0.5}
 `
 
 func newIndexedPool(t *testing.T, ranks int, rnd *rand.Rand) *indexedPool {
-	p := &indexedPool{t: t, rnd: rnd, env: &shards.Env{Now: func() int64 { return 0 }}, live: map[*lifecycle.Booking]*shards.Shard{}}
+	p := &indexedPool{t: t, rnd: rnd, live: map[*lifecycle.Booking]*shards.Shard{}}
+	p.env = &shards.Env{Now: func() int64 { return p.now }}
 	p.world = World{Table: shards.NewTable(), Profile: withCaps(t, indexedPolicy), Selector: selector.KV()}.Made()
 	p.setWorkers(ranks)
 	return p
@@ -155,7 +184,12 @@ func (p *indexedPool) setWorkers(n int) {
 	p.change(func(t *shards.Table) (*shards.Table, []*shards.Shard) {
 		workers := make([]shards.Worker, n)
 		for i := range workers {
-			workers[i] = shards.Worker{ID: uint64(i), Ranks: 1, TotalKVBlocks: 12}
+			workers[i] = shards.Worker{ID: uint64(i), Ranks: 1, MaxBatchedTokens: 50 + 50*int64(i%2), TotalKVBlocks: 12 * int64(i%3)}
+			for j, taint := range []string{"most", "half", "rare"} {
+				if i%(1+j*j) == 0 && (j > 0 || i%7 != 0) {
+					workers[i].Taints = append(workers[i].Taints, taint)
+				}
+			}
 		}
 		next, gone, err := t.Replaced(workers, func(id lifecycle.RankID) *shards.Shard { return shards.NewShard(id, p.env) })
 		require.NoError(p.t, err)
@@ -171,14 +205,8 @@ func (p *indexedPool) step() {
 		p.change(func(t *shards.Table) (*shards.Table, []*shards.Shard) { return t.WithOverloaded(ids), nil })
 	case 1:
 		if p.rnd.IntN(10) == 0 {
-			p.setWorkers(len(p.world.Table.Slots())/100*100 + shards.IndexedFrom + p.rnd.IntN(60+len(p.world.Table.Slots())))
+			p.setWorkers(min(400, len(p.world.Table.Slots())/100*100+shards.IndexedFrom+p.rnd.IntN(60+len(p.world.Table.Slots()))))
 		}
-	case 2:
-		p.world = func() *World {
-			next := *p.world
-			next.Selector = []selector.Selector{selector.KV(), selector.LeastLoaded()}[p.rnd.IntN(2)]
-			return next.Made()
-		}()
 	case 3, 4, 5, 6, 7, 8, 9, 10, 11, 12:
 		for b, s := range p.live {
 			s.Lock()
@@ -194,13 +222,28 @@ func (p *indexedPool) step() {
 	default:
 		s := slots[p.rnd.IntN(len(slots))].Shard
 		b := &lifecycle.Booking{Tokens: p.rnd.Int64N(60), Tracked: true, Expected: lifecycle.NoDuration}
-		if p.rnd.IntN(4) == 0 {
+		switch p.rnd.IntN(8) {
+		case 0, 1:
 			b.Expected = 0 // done at once, so it never decays
+		case 2:
+			b.Expected = time.Duration(1 + p.rnd.IntN(100))
+		case 3:
+			if p.rnd.IntN(10) == 0 {
+				b.Tokens = 1 << (36 + p.rnd.IntN(27)) // out of the keys' range
+			}
 		}
+		p.now += p.rnd.Int64N(4)
 		s.Lock()
 		s.BookLocked(b, p.blocks())
 		s.Unlock()
 		p.live[b] = s
+	}
+	if p.rnd.IntN(10) == 0 {
+		next := *p.world
+		next.Selector = []selector.Selector{
+			selector.KV(), selector.KV(), selector.LeastLoaded(), selector.Random(), selector.RoundRobin(), selector.PowerOfTwo(),
+		}[p.rnd.IntN(6)]
+		p.world = next.Made()
 	}
 	switch p.rnd.IntN(300) {
 	case 0:
@@ -257,5 +300,43 @@ func (p *indexedPool) request() *Request {
 	if p.rnd.IntN(10) == 0 {
 		r.HasPrefer, r.Prefer = true, lifecycle.RankID{Worker: p.rnd.Uint64N(uint64(len(p.world.Table.Slots())))}
 	}
+	if p.rnd.IntN(8) == 0 {
+		r.ISL = 0
+	}
+	if p.rnd.IntN(8) == 0 {
+		r.Tracked = false
+	}
+	if p.rnd.IntN(8) == 0 {
+		r.Params.CreditDecay = 1
+	}
+	n := len(p.world.Table.Slots())
+	c := &r.Constraints
+	switch p.rnd.IntN(12) {
+	case 0, 1:
+		c.Excluded = p.ids(1 + p.rnd.IntN(5))
+	case 2:
+		c.Excluded = p.ids(n/2 + 10)
+	case 3:
+		c.Allowed = p.ids(1 + p.rnd.IntN(10))
+	case 4, 5:
+		c.Allowed = p.ids(2 * n)
+	case 6:
+		c.RequiredTaints = []string{[]string{"most", "half", "rare"}[p.rnd.IntN(3)]}
+	case 7:
+		if len(p.lists) > 0 {
+			*c = p.lists[p.rnd.IntN(len(p.lists))] // comes again
+		}
+	}
+	if p.lists = append(p.lists, *c); len(p.lists) > 5 {
+		p.lists = p.lists[1:]
+	}
 	return r
+}
+
+func (p *indexedPool) ids(n int) []uint64 {
+	ids := make([]uint64, n)
+	for i := range ids {
+		ids[i] = p.rnd.Uint64N(uint64(len(p.world.Table.Slots()) + 3))
+	}
+	return ids
 }

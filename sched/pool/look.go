@@ -29,15 +29,16 @@ type Look struct {
 
 	slots    []int32 // all eligible ranks, as places in the table; not to be changed
 	versions []uint64
-	retests  []Retest // of the last gate
-	scratch  []int32  // room for slots
+	retests  []Retest         // of the last gate
+	set      shards.Selection // room for slots
 	// overlaps are the places in the table of the ranks with overlap, −1 for those
 	// that do not exist.
 	overlaps []int32
 	view     shards.View // the one last read
 	placed   Placed      // of the last call
 	// What can be chosen: eligible and not overloaded.
-	places     []int32 // in the table, ascending
+	places     []int32 // in the table, the first sorted of them ascending
+	sorted     int
 	busy       []bool
 	candidates []selector.Candidate
 	walk       shards.PrefixWalk
@@ -49,15 +50,10 @@ type Look struct {
 	// need was left out, and Complete fills it in.
 	whole bool
 
-	// indexed: the candidates are only those that can be the choice, see
-	// takeIndexed; others has the least cost that any other rank can have.
-	indexed bool
-	others  float64
-	// common is the number of leading blocks that were taken to be live on every
-	// rank.
-	common int
-	// asked counts the ranks that were asked for their depth.
-	asked int
+	indexed indexed
+	// scanned counts the ranks whose load was read, asked those that were asked for
+	// their depth.
+	scanned, asked int
 }
 
 // maxKept bounds the scratch space that outlives a look at an unusually large
@@ -81,9 +77,8 @@ func (l *Look) Reset() {
 // class decides what is busy; for an advisory selection, which waits for nothing,
 // give −1.
 func (l *Look) Take(w *World, r *Request, class int, at Instant) {
-	if w.Index == nil || w.choosesIdle(class) || !l.takeIndexed(w, r, class, at) {
-		l.TakeAll(w, r, class, at)
-	}
+	l.indexed.moved, l.indexed.again = false, 0
+	l.take(w, r, class, at)
 }
 
 // TakeAll looks at every rank.
@@ -97,9 +92,9 @@ func (l *Look) TakeWhole(w *World, r *Request, class int, at Instant) {
 }
 
 func (l *Look) takeAll(w *World, r *Request, class int, at Instant, needs selector.Needs) {
-	l.indexed, l.common = false, 0
+	l.indexed.used, l.indexed.common = false, 0
 	l.World, l.Request, l.Class, l.Instant = w, r, class, at
-	l.slots = w.Table.EligiblePlaces(&r.Constraints, &l.scratch)
+	l.slots = w.Table.Selection(&r.Constraints, &l.set).Places
 	l.Eligible, l.Overloaded, l.Busy = len(l.slots), 0, 0
 	l.versions = slices.Grow(l.versions[:0], len(l.slots))[:len(l.slots)]
 	l.expect(len(l.slots))
@@ -114,6 +109,7 @@ func (l *Look) takeAll(w *World, r *Request, class int, at Instant, needs select
 		l.versions[i] = l.see(place, slot)
 	}
 	l.dropBarred()
+	l.sorted = len(l.places)
 	if needs.Has(selector.NeedsCache) {
 		l.findOverlaps()
 		l.fillOverlaps()
@@ -133,6 +129,7 @@ func (l *Look) expect(n int) {
 
 // see adds a rank to the candidates and returns its version. REQUIRES: room.
 func (l *Look) see(place int32, slot *shards.Slot) uint64 {
+	l.scanned++
 	n := len(l.candidates)
 	l.places, l.busy, l.candidates = l.places[:n+1], l.busy[:n+1], l.candidates[:n+1]
 	view := &l.view
@@ -171,7 +168,7 @@ func (l *Look) AllOverloaded() bool { return l.Eligible > 0 && l.Overloaded == l
 // that was seen was true at one instant. It cannot tell if not every rank was
 // looked at.
 func (l *Look) Unmoved() bool {
-	if l.indexed {
+	if l.indexed.used {
 		return false
 	}
 	slots := l.World.Table.Slots()
@@ -248,18 +245,19 @@ func (l *Look) Fresh(candidate int, load *lifecycle.Load, livePrefix int) select
 }
 
 func (l *Look) indexOf(place int) int {
+	sorted := l.places
 	switch n := len(l.places); {
-	case n == len(l.World.Table.Slots()):
+	case l.sorted == len(l.World.Table.Slots()):
 		return place
 	case n <= few:
-		for i, p := range l.places {
-			if p == int32(place) {
-				return i
-			}
+		return slices.Index(l.places, int32(place))
+	case l.sorted < n:
+		sorted = l.places[:l.sorted]
+		if at := slices.Index(l.places[l.sorted:], int32(place)); at >= 0 {
+			return l.sorted + at
 		}
-		return -1
 	}
-	at, found := slices.BinarySearch(l.places, int32(place))
+	at, found := slices.BinarySearch(sorted, int32(place))
 	if !found {
 		return -1
 	}
@@ -358,7 +356,7 @@ func (l *Look) LockEligible() { l.LockEligibleAnd(nil) }
 
 // LockEligibleAnd takes the lock of one more shard, which may be among them or nil.
 func (l *Look) LockEligibleAnd(also *shards.Shard) {
-	l.slots = l.World.Table.EligiblePlaces(&l.Request.Constraints, &l.scratch)
+	l.slots = l.World.Table.Selection(&l.Request.Constraints, &l.set).Places
 	slots := l.World.Table.Slots()
 	for _, place := range l.slots {
 		s := slots[place].Shard

@@ -28,8 +28,9 @@ type World struct {
 	// busyAbove holds, for class c and worker w at c·workers+w, the load above
 	// which the worker's ranks are busy for the class.
 	busyAbove []lifecycle.BusyAbove
-	// sameForAll says of each class whether that is the same for all workers.
-	sameForAll []bool
+	// leastBusy holds for each class the load above which a rank is busy whatever
+	// its worker.
+	leastBusy []lifecycle.BusyAbove
 }
 
 // Made returns the world with what follows from its other fields filled in.
@@ -38,14 +39,13 @@ func (w World) Made() *World {
 	w.builtin, w.load = selector.Builtin(w.Selector), selector.LoadOf(w.Selector)
 	w.needs = needsSafely(w.Selector)
 	w.busyAbove = make([]lifecycle.BusyAbove, 0, w.Profile.Len()*len(workers))
-	w.sameForAll = make([]bool, w.Profile.Len())
+	w.leastBusy = make([]lifecycle.BusyAbove, w.Profile.Len())
 	for class := range w.Profile.Len() {
-		rules, first := w.Profile.Class(class), len(w.busyAbove)
-		w.sameForAll[class] = true
+		rules := w.Profile.Class(class)
 		for _, worker := range workers {
 			above := busyAbove(rules, worker)
 			w.busyAbove = append(w.busyAbove, above)
-			w.sameForAll[class] = w.sameForAll[class] && above == w.busyAbove[first]
+			w.leastBusy[class] = most(w.leastBusy[class], above)
 		}
 	}
 	return &w

@@ -50,6 +50,19 @@ func (s *roundRobin) Pick(in *Input) (Pick, error) {
 	return p, nil
 }
 
+// After returns the rank after which s takes the next in turn, nil for the first of
+// all, and what it would answer if the candidate at place 0 were that one. It is not
+// ok if s is not [RoundRobin]. It is for those who know the order of the candidates
+// and need not list them.
+func After(s Selector) (last *RankID, next Pick, ok bool) {
+	turn, ok := s.(*roundRobin)
+	if !ok {
+		return nil, Pick{}, false
+	}
+	seen := turn.last.Load()
+	return seen, Pick{seen: seen, RunnerUp: 0}, true
+}
+
 func (s *roundRobin) Confirm(*Input, Pick, Candidate) bool { return true }
 
 func (s *roundRobin) Booked(_ *Input, p Pick, rank lifecycle.RankID, force bool) bool {

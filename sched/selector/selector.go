@@ -209,12 +209,16 @@ func Builtin(s Selector) bool {
 type Load uint8
 
 const (
-	// LoadOther means: by none, or it is not known.
+	// LoadOther means: by another, or it is not known.
 	LoadOther Load = iota
 	// LoadCost means: by the load's part of the KV cost.
 	LoadCost
 	// LoadRequests means: by the active requests.
 	LoadRequests
+	// LoadNone means: by none; any rank is as good, or the next in turn.
+	LoadNone
+	// LoadTwo means: by the active requests of two that are drawn.
+	LoadTwo
 )
 
 // LoadOf says by which load s chooses.
@@ -224,6 +228,10 @@ func LoadOf(s Selector) Load {
 		return LoadCost
 	case leastLoaded:
 		return LoadRequests
+	case random, *roundRobin:
+		return LoadNone
+	case powerOfTwo:
+		return LoadTwo
 	default:
 		return LoadOther
 	}
