@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 )
 
@@ -308,9 +309,11 @@ func (x *LoadIndex) store(d Dimension, at int, key int64, was, is bool) {
 	if old != key {
 		word.Store(key)
 	}
+	perturb.Point()
 	if x.locks != nil {
 		x.lead(d, number, at, old, key, was, is)
 	}
+	perturb.Point()
 	if was && !is {
 		loose.And(^bit) // last: until then the rank stands in both
 	}

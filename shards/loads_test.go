@@ -307,3 +307,67 @@ func (p *indexedPool) book(i int, tokens int64) {
 	s.BookLocked(&lifecycle.Booking{Tokens: tokens, Tracked: true, Expected: lifecycle.NoDuration}, nil)
 	s.Unlock()
 }
+
+// A rank on its way from a load that is known to one that decays, or back, is found
+// all the while: it is the least at every moment.
+func TestRankIsNeverMissedOnItsWay(t *testing.T) {
+	t.Parallel()
+	for _, ranks := range []int{20, 200} {
+		t.Run(fmt.Sprint(ranks), func(t *testing.T) {
+			t.Parallel()
+			p := newIndexedPool(t, ranks, 1)
+			for i := range ranks {
+				p.book(i, 20)
+			}
+			s := p.table.slots[7].Shard
+			s.Lock()
+			for b := range s.BookingsLocked() {
+				s.ReleaseLocked(b)
+			}
+			s.Unlock()
+			change := func(do func()) {
+				s.Lock()
+				do()
+				s.Unlock()
+			}
+			known := &lifecycle.Booking{Tokens: 5, Tracked: true, Expected: lifecycle.NoDuration}
+			change(func() { s.BookLocked(known, nil) })
+			done, stopped := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(stopped)
+				for {
+					select {
+					case <-done:
+						return
+					default:
+					}
+					// By turns 5 known, 10 known, 5 that decay, 10 that decay.
+					decaying := &lifecycle.Booking{Tokens: 5, Tracked: true, Expected: time.Hour}
+					change(func() { s.BookLocked(decaying, nil) })
+					change(func() { s.ReleaseLocked(known) })
+					known = &lifecycle.Booking{Tokens: 5, Tracked: true, Expected: lifecycle.NoDuration}
+					change(func() { s.BookLocked(known, nil) })
+					change(func() { s.ReleaseLocked(decaying) })
+				}
+			}()
+			defer func() { close(done); <-stopped }()
+			p.query.By = ByPrefill
+			looks, found := 20000, 0
+			if testing.Short() {
+				looks = 3000
+			}
+			for range looks {
+				f, ok := p.index.Least(&p.query)
+				if !ok {
+					continue // moved too fast
+				}
+				if found++; f.Key > 10 && f.Others > 10 {
+					t.Fatalf("found %+v: the least was missed", f)
+				}
+			}
+			if found < looks/10 {
+				t.Errorf("the index could tell in %d of %d looks", found, looks)
+			}
+		})
+	}
+}

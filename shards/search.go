@@ -3,6 +3,8 @@ package shards
 import (
 	"math/bits"
 	"sync/atomic"
+
+	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
 )
 
 // Rand is a source of random bits.
@@ -165,6 +167,7 @@ func (x *LoadIndex) gather(q *Query, group int) (head uint64, ok bool) {
 	word, listed := &x.heads[q.By][group], len(q.loose)
 	for range moves {
 		head = word.Load()
+		perturb.Point()
 		q.gather(x, group, x.loose[q.By][group].Load())
 		if (head^word.Load())&versionMask == 0 {
 			return head, true

@@ -244,20 +244,6 @@ func poolTable() []Mutation {
 			Test:      poolTest("TestForeignCodeIsNotCalledUnderLocks"),
 		},
 		{
-			Name:      "trust what the index promised of the others",
-			Breaks:    "a dearer rank is chosen when the loads moved on the way",
-			Invariant: "4",
-			Edits:     edit(chooseFile, "		if pick.Cost > l.others {\n", "		if pick.Cost < 0 {\n"),
-			Test:      poolTest("TestIndexedLookSeesWhatMovedOnTheWay"),
-		},
-		{
-			Name:      "confirm against the candidates of the index only",
-			Breaks:    "a rank is booked that is dearer than one not looked at",
-			Invariant: "4",
-			Edits:     edit(chooseFile, "		pick.RunnerUp = min(pick.RunnerUp, l.others)\n", ""),
-			Test:      poolTest("TestIndexedChoiceIsConfirmedAgainstAllRanks"),
-		},
-		{
 			Name:      "confirm whatever the cost",
 			Breaks:    "a rank that became dearer than the next is booked",
 			Invariant: "4",

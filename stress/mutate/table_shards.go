@@ -4,8 +4,6 @@ const (
 	shardFile    = "shards/shard.go"
 	busyFile     = "lifecycle/busy.go"
 	viewFile     = "shards/view.go"
-	loadsFile    = "shards/loads.go"
-	indexingFile = "shards/indexing.go"
 	prefixesFile = "shards/prefixes.go"
 	seatsFile    = "shards/seats.go"
 	tableFile    = "shards/table.go"
@@ -111,37 +109,6 @@ func shardsTable() []Mutation {
 			Invariant: "4",
 			Edits:     edit(viewFile, "	version := p.version.Load() + 1\n	s := &p.slots[version&1]\n", "	version := p.version.Load() + 1\n	s := &p.slots[(version-1)&1]\n"),
 			Test:      shardsTest("TestPublishedLoadComesBackWhole"),
-		},
-		{
-			Name:      "let a group's minimum stay when its holder rises",
-			Breaks:    "the index names a rank that is not the least",
-			Invariant: "4",
-			Edits:     edit(loadsFile, "			set(least, lowest)\n", ""),
-			Test:      poolTest("TestIndexedLookAgreesWithTheScan"),
-		},
-		{
-			Name:      "show a rank in the index that must not be chosen",
-			Breaks:    "an overloaded rank opens the gate for all",
-			Invariant: "1",
-			Edits:     edit(indexingFile, "		hidden := !slot.Available || slot.Overloaded\n", "		hidden := !slot.Available && slot.Overloaded\n"),
-			Test:      poolTest("TestIndexedGateLooksPastOverload"),
-		},
-		{
-			Name:      "use the index while loads decay",
-			Breaks:    "time makes another rank the least, and the index does not know",
-			Invariant: "4",
-			Edits: []Edit{
-				{loadsFile, "epoch%2 == 0 && x.decaying.Load() == 0 && x.excessive.Load() == 0\n", "epoch%2 == 0 && x.excessive.Load() == 0\n"},
-				{loadsFile, "	return x.decaying.Load() == 0 && x.excessive.Load() == 0 && x.epoch.Load() == epoch\n", "	return x.excessive.Load() == 0 && x.epoch.Load() == epoch\n"},
-			},
-			Test: poolTest("TestIndexIsNotUsedWhileLoadsDecay"),
-		},
-		{
-			Name:      "use an index that is being changed",
-			Breaks:    "a rank that is hidden by now is found",
-			Invariant: "4",
-			Edits:     edit(loadsFile, "epoch, epoch%2 == 0 && x.decaying.Load()", "epoch, x.decaying.Load()"),
-			Test:      shardsTest("TestIndexIsNotUsedWhileItIsChanged"),
 		},
 		{
 			Name:      "do not split an edge where paths part",

@@ -1,0 +1,163 @@
+package mutate
+
+const (
+	loadsFile     = "shards/loads.go"
+	searchFile    = "shards/search.go"
+	selectionFile = "shards/selection.go"
+	indexingFile  = "shards/indexing.go"
+	indexedFile   = "sched/pool/indexed.go"
+	drawnFile     = "sched/pool/drawn.go"
+)
+
+// indexMutations break how the least loaded of many ranks is found.
+func indexTable() []Mutation {
+	return []Mutation{
+		{
+			Name:      "let a group's head stay when its last tied rank rises",
+			Breaks:    "the index names a rank that is not the least",
+			Invariant: "4",
+			Edits:     edit(loadsFile, "		if ties--; ties == 0 {\n			least, ties = x.leastOf(d, number)\n		}\n", "		ties--\n"),
+			Test:      shardsTest("TestIndexAgreesWithTheScan"),
+		},
+		{
+			Name:      "show a rank in the index that must not be chosen",
+			Breaks:    "an overloaded rank opens the gate for all",
+			Invariant: "1",
+			Edits:     edit(indexingFile, "		hidden := !slot.Available || slot.Overloaded\n", "		hidden := !slot.Available && slot.Overloaded\n"),
+			Test:      poolTest("TestIndexedGateLooksPastOverload"),
+		},
+		{
+			Name:      "use an index that is being changed",
+			Breaks:    "a rank that is hidden by now is found",
+			Invariant: "4",
+			Edits:     edit(loadsFile, "	return epoch, epoch%2 == 0\n", "	return epoch, true\n"),
+			Test:      shardsTest("TestIndexIsNotUsedWhileItIsChanged"),
+		},
+		{
+			Name:      "take the key of a load that decays for the load",
+			Breaks:    "a rank that is not the least by now is found",
+			Invariant: "4",
+			Edits:     edit(loadsFile, "			loose = 1<<ByCost | 1<<ByPrefill\n", ""),
+			Test:      shardsTest("TestIndexAgreesWithTheScan"),
+		},
+		{
+			Name:      "take the bound of a load that decays at its beginning",
+			Breaks:    "a rank that has become the least is passed over",
+			Invariant: "4",
+			Edits:     edit(loadsFile, "			prefill = 0\n", ""),
+			Test:      shardsTest("TestIndexAgreesWithTheScan"),
+		},
+		{
+			Name:      "do not read the loads that may be below the least",
+			Breaks:    "a rank that decays is never found",
+			Invariant: "4",
+			Edits:     edit(searchFile, "	x.judgeBelow(q, c)\n", ""),
+			Test:      shardsTest("TestIndexAgreesWithTheScan"),
+		},
+		{
+			Name:      "take a bound that may be tied for a tie",
+			Breaks:    "a dearer rank is drawn with those that are tied",
+			Invariant: "4",
+			Edits:     edit(searchFile, "			if x.judge(q, r); r.key != c.key {\n				others = min(others, r.key)\n				continue\n			}\n", ""),
+			Test:      shardsTest("TestIndexAgreesWithTheScan"),
+		},
+		{
+			Name:      "take a rank out of the loose ones before its group's head has it",
+			Breaks:    "a rank on its way is in neither, and missed",
+			Invariant: "4",
+			Edits:     edit(loadsFile, "	if old != key {\n		word.Store(key)\n	}\n", "	if old != key {\n		word.Store(key)\n	}\n	if was && !is {\n		loose.And(^bit)\n	}\n"),
+			Test:      Test{Package: "shards", Name: "TestRankIsNeverMissedOnItsWay", Tags: "perturb"},
+		},
+		{
+			Name:      "do not look at a head's version again",
+			Breaks:    "a rank that changed places meanwhile is missed",
+			Invariant: "4",
+			Edits:     edit(searchFile, "		q.gather(x, group, x.loose[q.By][group].Load())\n		if (head^word.Load())&versionMask == 0 {\n", "		q.gather(x, group, x.loose[q.By][group].Load())\n		if head != 0 {\n"),
+			Test:      Test{Package: "shards", Name: "TestRankIsNeverMissedOnItsWay", Tags: "perturb"},
+		},
+		{
+			Name:      "find a rank that was drawn though it may not be found",
+			Breaks:    "an excluded worker is chosen",
+			Invariant: "4",
+			Edits:     edit(searchFile, "					if f.Shard == nil || q.Among[f.spot/groupSize]>>(f.spot%groupSize)&1 != 0 {\n", "					if f.Shard == nil || q.Among != nil {\n"),
+			Test:      shardsTest("TestIndexAgreesWithTheScan"),
+		},
+		{
+			Name:      "draw a group before a rank",
+			Breaks:    "of equals, those in a group of few have the greater chance",
+			Invariant: "4",
+			Edits:     edit(searchFile, "		n := int(head & tiesMask)\n", "		n := min(4, int(head&tiesMask))\n"),
+			Test:      shardsTest("TestTiedRanksAreDrawnEvenly"),
+		},
+		{
+			Name:      "pass over groups by a bound for the others",
+			Breaks:    "an idle rank is not found, and somebody waits beside it",
+			Invariant: "6",
+			Edits:     edit(searchFile, "		return int64(head>>keyShift) > most && head&looseFlag == 0\n", "		return int64(head>>keyShift) > most\n"),
+			Test:      shardsTest("TestIndexAgreesWithTheScan"),
+		},
+		{
+			Name:      "take a kept selection for other lists",
+			Breaks:    "a request gets the ranks of another's constraints",
+			Invariant: "4",
+			Edits:     edit(selectionFile, "	if found != nil && found.of(c) {\n", "	if found != nil {\n"),
+			Test:      shardsTest("TestSelectionAgreesWithTheChecks"),
+		},
+		{
+			Name:      "keep the lists of a request",
+			Breaks:    "its owner changes what others get",
+			Invariant: "4, 10",
+			Edits:     edit(selectionFile, "		allowed: slices.Clone(c.Allowed), excluded", "		allowed: c.Allowed, excluded"),
+			Test:      shardsTest("TestSelectionOfASetThatComesAgainIsMadeOnce"),
+		},
+		{
+			Name:      "make a selection anew each time",
+			Breaks:    "a set that all requests share costs each of them its length",
+			Invariant: "bounded work",
+			Edits:     edit(selectionFile, "	if k.sums[at].Load() != sum {\n", "	if k.sums[at].Load() != sum || found == nil {\n"),
+			Test:      shardsTest("TestSelectionOfASetThatComesAgainIsMadeOnce"),
+		},
+		{
+			Name:      "trust what the index promised of the others",
+			Breaks:    "a dearer rank is chosen when the loads moved on the way",
+			Invariant: "4",
+			Edits:     edit(chooseFile, "		if pick.Cost > l.indexed.others {\n", "		if pick.Cost < 0 {\n"),
+			Test:      poolTest("TestIndexedLookSeesWhatMovedOnTheWay"),
+		},
+		{
+			Name:      "confirm against the candidates of the index only",
+			Breaks:    "a rank is booked that is dearer than one not looked at",
+			Invariant: "4",
+			Edits:     edit(chooseFile, "		pick.RunnerUp = min(pick.RunnerUp, l.indexed.others)\n", ""),
+			Test:      poolTest("TestIndexedChoiceIsConfirmedAgainstAllRanks"),
+		},
+		{
+			Name:      "let a rank with a cache stand for as many as all that are as cheap",
+			Breaks:    "of equals, the one with the cache has half the chances",
+			Invariant: "4",
+			Edits:     edit(chooseFile, "		if pick.Cost == pick.RunnerUp {\n			pick = l.settleTie(in, pick)\n		}\n", ""),
+			Test:      poolTest("TestEqualsHaveEqualChances"),
+		},
+		{
+			Name:      "look at all ranks for a request with constraints",
+			Breaks:    "one excluded worker makes a selection cost the pool",
+			Invariant: "bounded work",
+			Edits:     edit(indexedFile, "	if !ok || l.Rand == nil || r.Constraints.Pinned {\n", "	if !ok || l.Rand == nil || !r.Constraints.Unconstrained() {\n"),
+			Test:      poolTest("TestLooksReadFewRanks"),
+		},
+		{
+			Name:      "judge every load that decays",
+			Breaks:    "a selection costs as much as ranks decay",
+			Invariant: "bounded work",
+			Edits:     edit(searchFile, "	for range draws {\n		if open == 0 {\n", "	for range draws {\n		if open >= 0 {\n"),
+			Test:      shardsTest("TestSearchReadsLittle"),
+		},
+		{
+			Name:      "draw an excluded rank",
+			Breaks:    "a selector that goes by no load chooses what a request excludes",
+			Invariant: "4",
+			Edits:     edit(drawnFile, "	return among == nil || among[spot/64]>>(spot%64)&1 != 0\n", "	return among == nil || spot >= 0\n"),
+			Test:      poolTest("TestIndexedLookAgreesWithTheScan"),
+		},
+	}
+}
