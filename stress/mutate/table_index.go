@@ -142,7 +142,7 @@ func indexTable() []Mutation {
 			Name:      "look at all ranks for a request with constraints",
 			Breaks:    "one excluded worker makes a selection cost the pool",
 			Invariant: "bounded work",
-			Edits:     edit(indexedFile, "	if !ok || l.Rand == nil || r.Constraints.Pinned {\n", "	if !ok || l.Rand == nil || !r.Constraints.Unconstrained() {\n"),
+			Edits:     edit(indexedFile, "	if !ok || l.Rand == nil || r.Constraints.Pinned || w", "	if !ok || l.Rand == nil || !r.Constraints.Unconstrained() || w"),
 			Test:      poolTest("TestLooksReadFewRanks"),
 		},
 		{
