@@ -295,6 +295,18 @@ func TestArrivalTakesItsTurnAmongTheClasses(t *testing.T) {
 	h.expect(1, 2, &caller{name: "b", raw: 5}, "a in; b stays")
 }
 
+// While others wait, who need not wait stands in line all the same: it is charged
+// to its class, which goes behind those that have not been served.
+func TestArrivalBehindABacklogTakesPartInTheRound(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, 0, queueing(), open(), open())
+	h.expect(0, 1, &caller{name: "a"}, "a stays")
+	h.expect(1, 2, &caller{name: "b"}, "b in")
+	if got := roundOf(h.line.q); got != "A0 C0 B0" {
+		t.Fatalf("the round is %q", got)
+	}
+}
+
 func TestServe(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, 0, queueing())

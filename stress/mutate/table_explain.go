@@ -31,7 +31,7 @@ func explainTable() []Mutation {
 			Name:      "go on a roll without leaving one's place",
 			Breaks:    "whoever has left is still shown, and another in its job",
 			Invariant: "10",
-			Edits:     edit(ledgerFile, "		j.counted = nil\n		j.place.leave()\n", "		j.counted = nil\n"),
+			Edits:     edit(ledgerFile, "			place.class = nil\n			place.place.leave()\n", "			place.class = nil\n"),
 			Test:      schedTest("TestSnapshotOfALongLine"),
 		},
 		{

@@ -9,7 +9,7 @@ func rulesTable() []Mutation {
 			Name:      "set no timer for the end of a setting aside",
 			Breaks:    "a request waits on a worker that is not aside any more",
 			Invariant: "6",
-			Edits:     edit(lineFile, "	return min(l.queue.NextRetest(), l.world.Table.AsideEnd())\n", "	return l.queue.NextRetest()\n"),
+			Edits:     edit(lineFile, "	return min(l.queue.Queue().NextFree(), l.world.Table.AsideEnd())\n", "	return l.queue.Queue().NextFree()\n"),
 			Test:      schedTest("TestAsideEndsForRequestsThatWait"),
 			Hangs:     true,
 		},

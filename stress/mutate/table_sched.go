@@ -5,6 +5,7 @@ const (
 	scheduleFile  = "sched/schedule.go"
 	jobFile       = "sched/job.go"
 	lineFile      = "sched/line.go"
+	epochFile     = "sched/epoch.go"
 	hostFile      = "sched/host.go"
 	ledgerFile    = "sched/ledger.go"
 	lifecycleFile = "sched/lifecycle.go"
@@ -216,7 +217,7 @@ func lifecycleTable() []Mutation {
 			Name:      "set no timer for the next ttl",
 			Breaks:    "after the first sweep nothing expires",
 			Invariant: "ttl, 6",
-			Edits:     edit(expiryFile, "	if next != math.MaxInt64 {\n		e.arm(s, next)\n	}\n", ""),
+			Edits:     edit(expiryFile, "	if w.again != math.MaxInt64 {\n		e.arm(s, w.again)\n	}\n", ""),
 			Test:      schedTest("TestBookingTTL"),
 		},
 		{
