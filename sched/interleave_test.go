@@ -756,3 +756,27 @@ func TestDetachedBookingIsNotReclaimed(t *testing.T) {
 	require.NoError(t, s.Release("detached", 0))
 	requireIdle(t, s)
 }
+
+// What a release has freed goes to whose turn it was when it returned, whatever
+// comes after it and before anybody has the turn.
+func TestReleaseIsForThoseWhoWaitedBefore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := stepped(t, queueing, 1)
+		hold := schedule(t, s, sched.Request{ID: "hold", ISL: 10})
+		waits := call(t.Context(), s, sched.Request{ID: "waits", ISL: 10})
+		synctest.Wait()
+		var late *caller
+		sched.WithTurn(s, func() {
+			require.NoError(t, hold.Release())
+			late = call(t.Context(), s, sched.Request{ID: "late", ISL: 10, Priority: 9})
+			synctest.Wait()
+		})
+		synctest.Wait()
+		require.EqualValues(t, 1, waits.worker())
+		require.Zero(t, late.worker())
+		waits.release(t)
+		late.release(t)
+		requireIdle(t, s)
+	})
+}

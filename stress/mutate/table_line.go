@@ -172,17 +172,21 @@ func lineTable() []Mutation {
 		},
 		{
 			Name:      "look at arrivals before the backlog",
-			Breaks:    "an arrival's limits do not see what a release made room for",
+			Breaks:    "an arrival takes what was freed, before it came, for who waits",
 			Invariant: "3",
 			Edits:     edit(epochFile, "		status := l.queue.Serve(grantsBetweenArrivals, &l.budget)\n", "		status := queue.Done\n		if l.next == len(l.arrivals) {\n			status = l.queue.Serve(grantsBetweenArrivals, &l.budget)\n		}\n"),
-			Test:      scriptTest("transfer_wakes.txt"),
+			Test:      schedTest("TestReleaseIsForThoseWhoWaitedBefore"),
 		},
 		{
 			Name:      "expire due times an instant late",
 			Breaks:    "a request is granted at its due time",
 			Invariant: "one instant",
-			Edits:     edit(epochFile, ".Overdue(l.now, overdueAtOnce)\n", ".Overdue(l.now-1, overdueAtOnce)\n"),
-			Test:      scriptTest("one_instant.txt"),
+			Edits: []Edit{
+				{epochFile, "/ costReject; q.NextDue() <= l.now; {\n		overdue := q.Overdue(l.now, ", "/ costReject; q.NextDue() < l.now; {\n		overdue := q.Overdue(l.now-1, "},
+				{epochFile, "	l.late = l.late || q.NextDue() <= l.now\n", "	l.late = l.late || q.NextDue() < l.now\n"},
+				{queueLineFile, "		if e.Due <= l.host.Now() {\n", "		if e.Due < l.host.Now() {\n"},
+			},
+			Test: scriptTest("one_instant.txt"),
 		},
 		{
 			Name:      "let a never-queue class ignore its backlog at the door",
