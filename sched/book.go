@@ -85,6 +85,7 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, error) {
 	}
 	perturb.Point()
 	shards.LockBoth(chosen.Shard, witness.Shard)
+	defer shards.UnlockBoth(chosen.Shard, witness.Shard) // also if the clock panics
 	s.reserve(a)
 	load := chosen.Shard.LoadLocked()
 	holds := !chosen.Shard.DeadLocked() && s.undisturbed(a) &&
@@ -94,7 +95,6 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, error) {
 	if holds {
 		s.takeLocked(a, choice, chosen.Shard)
 	}
-	shards.UnlockBoth(chosen.Shard, witness.Shard)
 	if !holds {
 		a.told.Drop()
 		return lostRace, nil

@@ -61,6 +61,7 @@ func (l *line) Run(allowance int) (left int, more bool) {
 		l.queue.Queue().OpenAll()
 	}
 	more = l.work() || l.undone || l.late
+	l.stuck = 0
 	if l.queue != nil {
 		l.sizes.Record(l.steps)
 		if invariants.Enabled && l.queue.Len() <= checkedLength {
@@ -151,14 +152,14 @@ func (l *line) arrived() {
 // arrive decides about one arrival when nobody else can run; unless it is done, the
 // arrival is to be brought again.
 func (l *line) arrive(j *job) queue.Status {
-	l.current = j
-	defer func() { l.current = nil }()
 	l.budget.Spend(queue.CostEntry)
+	l.current = j
 	class, ok := l.admissible(j)
-	if !ok {
-		return queue.Done
+	status := queue.Done
+	if ok {
+		status = l.queue.Arrive(class, &j.entry, &l.budget)
 	}
-	status := l.queue.Arrive(class, &j.entry, &l.budget)
+	l.current = nil
 	if status != queue.Done {
 		j.arrived = false
 	}
@@ -355,7 +356,7 @@ func (l *line) answerClosed() (done bool) {
 // break for ever.
 func (l *line) Broke(cause any) {
 	s := l.s
-	s.hookPanicked(hookTurn, cause)
+	s.hookPanicked(hookDeciding, cause)
 	j := l.current
 	l.current, l.races = nil, 0
 	if j == nil {
@@ -388,7 +389,7 @@ func (l *line) Broke(cause any) {
 		s.undo(j.record)
 		l.undone = true
 	}
-	l.reject(j, &Error{Code: ErrInternal, Request: j.id, Rule: "what decides about it panicked or ended its goroutine"})
+	l.reject(j, brokenOff(j.id))
 }
 
 // maxStuck is how many epochs may break in a row before one that waits fails for

@@ -221,6 +221,11 @@ func failureError(request string, f *pool.Failure) error {
 	return e
 }
 
+// brokenOff is the error of a request whose decision did not come to an end.
+func brokenOff(id string) error {
+	return &Error{Code: ErrInternal, Request: id, Rule: "what decides about it panicked or ended its goroutine"}
+}
+
 // rejectionCodes is the number of codes that a rejection can have.
 const rejectionCodes = 14
 

@@ -56,10 +56,11 @@ const (
 	hookDecision
 	hookObserver
 	hookLogger
-	hookTurn
+	hookClock
+	hookDeciding
 	hooks // how many there are
 )
 
 func (h hook) String() string {
-	return [...]string{"prefill estimator", "overlap refresher", "decision hook", "observer", "log handler", "turn"}[h]
+	return [...]string{"prefill estimator", "overlap refresher", "decision hook", "observer", "log handler", "clock", "deciding"}[h]
 }

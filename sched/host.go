@@ -48,12 +48,17 @@ func (l *line) DoNotQueue(j *job) bool { return j.doNotQueue }
 
 // Book implements queue.Host: it books, but tells nobody.
 func (l *line) Book(class int, j *job) queue.Verdict {
+	l.current = j // and not reset if it breaks
+	verdict := l.book(class, j)
+	l.current = nil
+	return verdict
+}
+
+func (l *line) book(class int, j *job) queue.Verdict {
 	s := l.s
 	if j.state.Load() != jobWaiting {
 		return queue.Settled
 	}
-	l.current = j
-	defer func() { l.current = nil }()
 	began := s.sampler.Begin()
 	rules := l.world.Profile.Class(class)
 	j.served = rules.Name

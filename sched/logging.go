@@ -11,14 +11,19 @@ import (
 // What the logger is told. Each of these is rare, or told at its first, second,
 // fourth, eighth … occurrence only.
 
-// hookPanicked counts a panic that was recovered.
+// hookPanicked counts a panic that was recovered. REQUIRES: no locks.
 func (s *Scheduler) hookPanicked(h hook, panicked any) {
+	s.notePanic(h, panicked)
+	s.outbox.Flush()
+}
+
+// notePanic counts a panic that was recovered, and has it logged later.
+func (s *Scheduler) notePanic(h hook, panicked any) {
 	n := s.counters.panics[h].Inc()
 	// A log handler that panics would only be asked to log that.
 	if h != hookLogger && thinned(n) {
 		s.outbox.Log(slog.LevelError, "turnstile: hook panicked", slog.String("hook", h.String()),
 			slog.String("panic", fmt.Sprint(panicked)), slog.Int64("count", n))
-		s.outbox.Flush()
 	}
 }
 

@@ -39,7 +39,13 @@ func New(config Config, opts ...Option) (*Scheduler, error) {
 	if config.Selector == nil {
 		config.Selector = selector.KV()
 	}
-	s := &Scheduler{
+	var s *Scheduler
+	o.clock = safely(o.clock, func(cause any) {
+		if s != nil {
+			s.notePanic(hookClock, cause) // perhaps under a rank's lock
+		}
+	})
+	s = &Scheduler{
 		config: config, params: config.params(), clock: o.clock, origin: o.clock.Now(), rand: o.rand,
 		estimator: o.estimator, refresher: o.refresher,
 		ids: ids.New(func(r *record) string { return r.ID }), closed: make(chan struct{}),

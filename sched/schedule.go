@@ -13,7 +13,7 @@ import (
 //
 // Errors: ErrInvalid, ErrClosed, ErrPinNotAllowed, ErrDuplicate, ErrDeadline,
 // ErrCanceled, ErrNoEndpoints, ErrOverloaded, ErrPinnedOverloaded, ErrQueueFull,
-// ErrWouldQueue, ErrSelector, as *Error. After an error nothing is booked and the
+// ErrWouldQueue, ErrSelector, ErrInternal, as *Error. After an error nothing is booked and the
 // id is free.
 func (s *Scheduler) Schedule(ctx context.Context, r *Request) (*Booking, error) {
 	return s.schedule(ctx, r, unknownArrival)
@@ -49,11 +49,17 @@ func (s *Scheduler) Query(ctx context.Context, r *Request) (Placement, error) {
 //
 // Errors: ErrInvalid, ErrClosed, ErrCanceled, ErrDeadline (the context's),
 // ErrPinNotAllowed, ErrNoEndpoints, ErrOverloaded, ErrPinnedOverloaded,
-// ErrSelector.
-func (s *Scheduler) Select(ctx context.Context, r *Request) (Placement, error) {
+// ErrSelector, ErrInternal.
+func (s *Scheduler) Select(ctx context.Context, r *Request) (p Placement, err error) {
 	if err := s.present(ctx, r); err != nil {
 		return Placement{}, err
 	}
+	defer func() {
+		if cause := recover(); cause != nil {
+			s.hookPanicked(hookDeciding, cause)
+			p, err = Placement{}, brokenOff(r.ID)
+		}
+	}()
 	w := s.current()
 	if w.Closed || w.Draining {
 		return Placement{}, &Error{Code: ErrClosed, Request: r.ID}
@@ -91,7 +97,7 @@ func (s *Scheduler) run(
 	}
 	rec := j.record
 	began := s.sampler.Begin()
-	outcome, err := s.fast(ctx, j)
+	outcome, err := s.fastSafely(ctx, j)
 	if outcome == mustStand {
 		return s.stand(ctx, j, placement)
 	}
@@ -163,6 +169,31 @@ const (
 
 // lostRaces is how many races a caller loses before it has the ranks locked.
 const lostRaces = 8
+
+// fastSafely is fast for foreign code that panics or ends its goroutine: then the
+// request fails, and leaves nothing.
+func (s *Scheduler) fastSafely(ctx context.Context, j *job) (out outcome, err error) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		cause := recover()
+		s.hookPanicked(hookDeciding, cause)
+		if j.record.shard.Load() != nil {
+			s.undo(j.record)
+		}
+		out, err = decided, brokenOff(j.id)
+		if cause == nil { // the goroutine ends, and nobody goes on from here
+			s.ids.Free(&j.record.claimed)
+			s.reject(j.record, j.id, j.served, j.query, err)
+			s.deliver()
+		}
+	}()
+	out, err = s.fast(ctx, j)
+	returned = true
+	return out, err
+}
 
 // fast decides without the line, if nobody waits and the request need not wait,
 // or if its class never queues.

@@ -1,0 +1,128 @@
+package sched_test
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-3c5df8a4/turnstile/sched"
+	"github.com/seed-3c5df8a4/turnstile/sched/clock"
+	"github.com/seed-3c5df8a4/turnstile/sched/selector"
+)
+
+// Foreign code that panics or ends its goroutine in the worst place fails the one
+// request it was about, and the line goes on.
+
+// fragile is a random source and a clock that break on demand.
+type fragile struct {
+	clock.Clock
+	inRand, inClock atomic.Pointer[func()]
+}
+
+func breakAt(at *atomic.Pointer[func()]) {
+	if f := at.Swap(nil); f != nil {
+		(*f)()
+	}
+}
+
+func (f *fragile) Uint64() uint64 { breakAt(&f.inRand); return 7 }
+
+func (f *fragile) Now() time.Time { breakAt(&f.inClock); return f.Clock.Now() }
+
+func panics()        { panic("broken") }
+func endsGoroutine() { runtime.Goexit() }
+
+// fragileScheduler draws a random number for each choice.
+func fragileScheduler(t *testing.T) (*sched.Scheduler, *fragile) {
+	f := &fragile{Clock: clock.System()}
+	s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing), Selector: selector.Random()},
+		sched.WithClock(f), sched.WithRand(f))
+	addWorkers(t, s, 2)
+	return s, f
+}
+
+func TestBrokenRandomSourceInTheTurn(t *testing.T) {
+	t.Parallel()
+	for name, broken := range map[string]func(){"panics": panics, "ends its goroutine": endsGoroutine} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s, f := fragileScheduler(t)
+				one := schedule(t, s, sched.Request{ID: "one", ISL: 10, Pin: pin(1)})
+				two := schedule(t, s, sched.Request{ID: "two", ISL: 10, Pin: pin(2)})
+				first := call(t.Context(), s, sched.Request{ID: "first", ISL: 10})
+				synctest.Wait()
+				second := call(t.Context(), s, sched.Request{ID: "second", ISL: 10})
+				synctest.Wait()
+				f.inRand.Store(&broken)
+				var wg sync.WaitGroup
+				for _, b := range []*sched.Booking{one, two} {
+					wg.Go(func() { _ = b.Release() }) // its goroutine may be the one that ends
+				}
+				wg.Wait()
+				<-first.done
+				<-second.done
+				errs := 0
+				for _, c := range []*caller{first, second} {
+					if c.err != nil {
+						require.ErrorIs(t, c.err, sched.ErrInternal)
+						errs++
+					} else {
+						require.NoError(t, c.b.Release())
+					}
+				}
+				require.Equal(t, 1, errs, "the request that it was about fails, and no other")
+				require.EqualValues(t, 1, s.Stats().HookPanics)
+				require.NoError(t, s.Close())
+				requireIdle(t, s)
+			})
+		})
+	}
+}
+
+func TestBrokenRandomSourceWhenNobodyWaits(t *testing.T) {
+	t.Parallel()
+	for name, broken := range map[string]func(){"panics": panics, "ends its goroutine": endsGoroutine} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, f := fragileScheduler(t)
+			for _, ask := range []func(*sched.Request) error{
+				func(r *sched.Request) error { _, err := s.Schedule(context.Background(), r); return err },
+				func(r *sched.Request) error { _, err := s.Query(context.Background(), r); return err },
+				func(r *sched.Request) error { _, err := s.Select(context.Background(), r); return err },
+			} {
+				f.inRand.Store(&broken)
+				var wg sync.WaitGroup
+				wg.Go(func() { require.ErrorIs(t, ask(&sched.Request{ID: "r", ISL: 10}), sched.ErrInternal) })
+				wg.Wait()
+				require.Nil(t, f.inRand.Load())
+			}
+			require.NoError(t, schedule(t, s, sched.Request{ID: "r", ISL: 10}).Release(), "the id is free")
+			requireIdle(t, s)
+		})
+	}
+}
+
+// A clock may break under the locks of ranks: its last time stands in for it, and
+// nothing fails.
+func TestBrokenClockStandsStill(t *testing.T) {
+	t.Parallel()
+	s, f := fragileScheduler(t)
+	broken := panics
+	due := time.Now().Add(time.Hour)
+	for range 20 {
+		f.inClock.Store(&broken)
+		b := schedule(t, s, sched.Request{ID: "r", ISL: 10, Due: due})
+		f.inClock.Store(&broken)
+		require.NoError(t, b.PrefillDone())
+		require.NoError(t, b.Release())
+	}
+	require.Positive(t, s.Stats().HookPanics)
+	requireIdle(t, s)
+}
