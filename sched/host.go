@@ -63,7 +63,7 @@ func (l *line) book(class int, j *job) queue.Verdict {
 	rules := l.world.Profile.Class(class)
 	j.served = rules.Name
 	_, never := rules.NeverQueues()
-	if l.races == 0 {
+	if l.races < lostRaces/2 {
 		l.looks.Take(l.world, &j.request, class, pool.At(l.now))
 	} else {
 		l.looks.TakeAll(l.world, &j.request, class, pool.At(l.now))

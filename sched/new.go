@@ -67,7 +67,8 @@ func New(config Config, opts ...Option) (*Scheduler, error) {
 	s.classes = measure.NewClasses(profile, rejectionCodes, waitBuckets)
 	s.ledger.counters = s.classes
 	s.jobs.New = func() any { return newJob() }
-	s.looks.New = func() any { return &pool.Look{Rand: s.rand} }
+	few := pool.NewFew()
+	s.looks.New = func() any { return &pool.Look{Rand: s.rand, Few: few} }
 	if profile.CanQueue() {
 		s.env.EnableHints()
 	}

@@ -200,6 +200,7 @@ func (s *Scheduler) fastSafely(ctx context.Context, j *job) (out outcome, err er
 func (s *Scheduler) fast(ctx context.Context, j *job) (outcome, error) {
 	l := s.looks.Get().(*pool.Look)
 	defer s.putLook(l)
+	whole := false // all ranks are to be looked at
 	for races := 0; ; races++ {
 		if races > 0 && ctx.Err() != nil {
 			return decided, contextError(j.id, ctx.Err())
@@ -228,10 +229,10 @@ func (s *Scheduler) fast(ctx context.Context, j *job) (outcome, error) {
 				}
 			}
 		}
-		if at := pool.Lazily(s.env.Now); races == 0 {
-			l.Take(w, &j.request, class, at)
-		} else {
+		if at := pool.Lazily(s.env.Now); whole || races >= lostRaces/2 {
 			l.TakeAll(w, &j.request, class, at)
+		} else {
+			l.Take(w, &j.request, class, at)
 		}
 		mustWait := l.MustWait()
 		switch {
@@ -247,6 +248,7 @@ func (s *Scheduler) fast(ctx context.Context, j *job) (outcome, error) {
 			if races >= lostRaces {
 				return mustStand, nil
 			}
+			whole = true // to find them unmoved
 			s.counters.retries.Inc()
 			continue
 		}

@@ -49,6 +49,12 @@ type Choice struct {
 
 // Choose picks a rank among the candidates.
 func (l *Look) Choose(rnd selector.Rand) (Choice, *Failure) {
+	choice, failed := l.choose(rnd)
+	l.letOthersLook()
+	return choice, failed
+}
+
+func (l *Look) choose(rnd selector.Rand) (Choice, *Failure) {
 	if len(l.candidates) == 0 {
 		return Choice{}, l.noCandidate()
 	}
@@ -85,7 +91,7 @@ func (l *Look) Choose(rnd selector.Rand) (Choice, *Failure) {
 		if pick.Cost > l.indexed.others {
 			// The ranks found have become dearer since than others may be.
 			l.takeAgain()
-			return l.Choose(rnd)
+			return l.choose(rnd)
 		}
 		if pick.Cost == pick.RunnerUp {
 			pick = l.settleTie(in, pick)

@@ -23,6 +23,13 @@ type Look struct {
 	// outlives Reset.
 	Rand selector.Rand
 
+	// Few bounds how many look at all of many ranks at a time; nil for no bound. It
+	// outlives Reset.
+	Few      *Few
+	hasPlace bool          // a place of Few is held
+	turn     chan struct{} // says that a place was given
+	behind   *Look         // who waits next, guarded by Few
+
 	// Eligible counts the eligible ranks, overload aside; Overloaded those that
 	// are overloaded, Busy those of the others that are busy for the class.
 	Eligible, Overloaded, Busy int
@@ -62,8 +69,9 @@ const maxKept = 1 << 14
 
 // Reset prepares for another look and gives oversized scratch back.
 func (l *Look) Reset() {
+	l.letOthersLook()
 	if cap(l.candidates) > maxKept {
-		*l = Look{Rand: l.Rand}
+		*l = Look{Rand: l.Rand, Few: l.Few}
 		return
 	}
 	l.World, l.Request, l.Instant = nil, nil, Instant{}
@@ -96,6 +104,10 @@ func (l *Look) takeAll(w *World, r *Request, class int, at Instant, needs select
 	l.World, l.Request, l.Class, l.Instant = w, r, class, at
 	l.slots = w.Table.Selection(&r.Constraints, &l.set).Places
 	l.Eligible, l.Overloaded, l.Busy = len(l.slots), 0, 0
+	if len(l.slots) >= manyRanks && l.Few != nil && w.builtin && !l.locked && !l.hasPlace {
+		l.Few.enter(l)
+		l.hasPlace = true
+	}
 	l.versions = slices.Grow(l.versions[:0], len(l.slots))[:len(l.slots)]
 	l.expect(len(l.slots))
 	slots := w.Table.Slots()
@@ -118,6 +130,14 @@ func (l *Look) takeAll(w *World, r *Request, class int, at Instant, needs select
 		l.fillDepths(slots)
 	}
 	l.whole = needs.Has(selector.NeedsCache | selector.NeedsBlocks)
+}
+
+// letOthersLook gives the place back that a look at many ranks has taken.
+func (l *Look) letOthersLook() {
+	if l.hasPlace {
+		l.hasPlace = false
+		l.Few.leave()
+	}
 }
 
 // expect makes room for so many candidates, of which there are none yet.

@@ -7,6 +7,7 @@ const (
 	indexingFile  = "shards/indexing.go"
 	indexedFile   = "sched/pool/indexed.go"
 	drawnFile     = "sched/pool/drawn.go"
+	fewFile       = "sched/pool/few.go"
 )
 
 // indexMutations break how the least loaded of many ranks is found.
@@ -151,6 +152,20 @@ func indexTable() []Mutation {
 			Invariant: "bounded work",
 			Edits:     edit(searchFile, "	for range draws {\n		if open == 0 {\n", "	for range draws {\n		if open >= 0 {\n"),
 			Test:      shardsTest("TestSearchReadsLittle"),
+		},
+		{
+			Name:      "let all look at many ranks at a time",
+			Breaks:    "long selections are cut, and who is cut waits for a second",
+			Invariant: "bounded work",
+			Edits:     edit(lookFile, "		l.Few.enter(l)\n		l.hasPlace = true\n", ""),
+			Test:      poolTest("TestFewLookAtManyRanksAtATime"),
+		},
+		{
+			Name:      "give a place to whoever asks next",
+			Breaks:    "some callers look again and again, others never",
+			Invariant: "bounded favour",
+			Edits:     edit(fewFile, "	if first == nil {\n		f.mu.free++\n", "	if f.mu.free++; first == nil {\n"),
+			Test:      poolTest("TestLooksAreTakenInTheOrderInWhichTheyWereAskedFor"),
 		},
 		{
 			Name:      "draw an excluded rank",
