@@ -246,6 +246,10 @@ func TestPageFollows(t *testing.T) {
 	eval[any](b, `document.getElementById("pause").click()`)
 	b.awaitText("#recent td:nth-child(3)", "third")
 
+	require.NoError(t, p.UpsertWorker(sched.Worker{ID: 2, Ranks: 2, Endpoint: "gpu-2", Incarnation: "boot-7"}))
+	b.awaitText("#ranks td:last-child", "gpu-2 · boot-7")
+	require.NoError(t, p.SetAside(2, time.Hour))
+	b.await(`[...document.querySelectorAll("#ranks td:nth-child(2)")].some((c) => /^aside until \d\d:\d\d:\d\d$/.test(c.textContent))`)
 	require.NoError(t, p.RemoveWorker(2))
 	b.await(`document.querySelectorAll("#ranks tbody tr").length === 1`)
 	require.NoError(t, p.Close())

@@ -54,6 +54,7 @@ func RegisterMetrics(source Source, config MetricConfig) (metric.Registration, e
 	prefill := m.gauge("turnstile.rank.prefill_tokens", "{token}", "Booked prompt tokens whose prefill is not done.")
 	blocks := m.gauge("turnstile.rank.kv_blocks", "{block}", "KV blocks held by live bookings, shared ones counted once.")
 	requests := m.gauge("turnstile.rank.requests", "{request}", "Live bookings.")
+	aside := m.gauge("turnstile.workers.aside", "{worker}", "Workers that are set aside for a time, by worker.")
 	classAdmissions := m.counter("turnstile.class.admissions", "{request}", "Requests booked, by the class they were decided in.")
 	classRejections := m.counter("turnstile.class.rejections", "{request}", "Requests that ended with an error after their class was found.")
 	admissions := m.counter("turnstile.admissions", "{request}", "Requests booked.")
@@ -95,6 +96,9 @@ func RegisterMetrics(source Source, config MetricConfig) (metric.Registration, e
 		o.ObserveInt64(overflows, stats.HintOverflows, plain)
 		o.ObserveInt64(dropped, stats.EventsDropped, plain)
 		o.ObserveInt64(panics, stats.HookPanics, plain)
+		for _, w := range stats.Aside {
+			o.ObserveInt64(aside, 1, config.set(KeyWorker.String(strconv.FormatUint(w.Worker, 10))))
+		}
 		for _, l := range source.Loads() {
 			rank := config.set(KeyWorker.String(strconv.FormatUint(l.Rank.Worker, 10)), KeyRank.Int64(int64(l.Rank.Rank)))
 			o.ObserveInt64(prefill, l.PrefillTokens, rank)

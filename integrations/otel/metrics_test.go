@@ -77,12 +77,13 @@ func TestMetrics(t *testing.T) {
 		}()
 		time.Sleep(time.Second)
 		require.NoError(t, s.RemoveWorker(2))
+		require.NoError(t, s.SetAside(1, 2*time.Second))
 		synctest.Wait()
 		waiting := collected(t, reader)
 		for _, line := range []string{
 			"waiting.requests scheduler=llama class=f 1", "waiting.tokens scheduler=llama class=f 32",
 			"rank.prefill_tokens scheduler=llama rank=0 worker=1 64", "rank.requests scheduler=llama rank=0 worker=1 1",
-			"rank.kv_blocks scheduler=llama rank=0 worker=1 2",
+			"rank.kv_blocks scheduler=llama rank=0 worker=1 2", "workers.aside scheduler=llama worker=1 1",
 		} {
 			require.Contains(t, waiting, line)
 		}

@@ -2,6 +2,8 @@ package turnstileprom
 
 import (
 	"maps"
+	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -76,6 +78,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	c.collectDecisions(e, &stats)
 	c.collectInside(e, &stats)
 	c.collectLoads(e, loads)
+	c.collectAside(e, stats.Aside)
 }
 
 func (c *Collector) collectClasses(e emitter, stats *sched.Stats) {
@@ -159,6 +162,16 @@ func (c *Collector) collectLoad(e emitter, load *sched.RankLoad) {
 	}
 }
 
+func (c *Collector) collectAside(e emitter, aside []sched.AsideWorker) {
+	e.gauge(c.descs.workersAside, int64(len(aside)))
+	if c.detail == Total {
+		return
+	}
+	for _, w := range aside {
+		e.timestamp(c.descs.asideUntil, w.Until, strconv.FormatUint(w.Worker, 10))
+	}
+}
+
 // reasons are the errors a rejection may have. Their series exist from the start,
 // so that the first rejection is an increase.
 func reasons() []error {
@@ -182,6 +195,10 @@ type emitter struct{ ch chan<- prometheus.Metric }
 
 func (e emitter) gauge(d *prometheus.Desc, value int64, labels ...string) {
 	e.ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), labels...)
+}
+
+func (e emitter) timestamp(d *prometheus.Desc, at time.Time, labels ...string) {
+	e.ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(at.UnixMilli())/1000, labels...)
 }
 
 func (e emitter) counter(d *prometheus.Desc, value int64, labels ...string) {

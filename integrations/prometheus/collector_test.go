@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -46,6 +47,7 @@ func busy() *still {
 			EpochSizes:     sched.Histogram{Bounds: []float64{1, 2}, Counts: []int64{30, 15, 5}, Sum: 99},
 			SelectionTimes: sched.Histogram{Bounds: []float64{0.00000025}, Counts: []int64{1, 1}, Sum: 0.000001},
 			EventsDropped:  8, HookPanics: 9,
+			Aside: []sched.AsideWorker{{Worker: 7, Until: time.UnixMilli(1_700_000_000_500)}},
 		},
 		loads: []sched.RankLoad{
 			load(1, 0, 100, 10, 1, 1000), load(1, 1, 200, 20, 2, 1000), load(7, 0, 400, 40, 3, 0),

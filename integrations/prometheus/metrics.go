@@ -18,6 +18,7 @@ type descs struct {
 	retries, epochs, epochSteps, overflows, selection            *prometheus.Desc
 	eventsDropped, panics                                        *prometheus.Desc
 	prefillTokens, blocks, requests, capacity, workers, ranks    *prometheus.Desc
+	workersAside, asideUntil                                     *prometheus.Desc
 }
 
 func describe(constant prometheus.Labels, detail Detail) descs {
@@ -60,6 +61,11 @@ func describe(constant prometheus.Labels, detail Detail) descs {
 	d.capacity = add("turnstile_kv_blocks_capacity", "KV blocks the worker announced, where it did.", ranked...)
 	d.workers = add("turnstile_workers", "Workers in the table.")
 	d.ranks = add("turnstile_ranks", "Ranks in the table.")
+	d.workersAside = add("turnstile_workers_aside", "Workers that are set aside for a time.")
+	if detail != Total {
+		d.asideUntil = add("turnstile_worker_aside_until_timestamp_seconds",
+			"Until when a worker is set aside; absent for those that are not.", "worker")
+	}
 	d.all = all
 	return d
 }

@@ -81,7 +81,8 @@
   // shut says what keeps a rank from new work, "" for nothing. It is busy if it is
   // for all classes that can wait.
   const shut = (r) => {
-    const why = [r.draining && "draining", r.unavailable && "unavailable", r.overloaded && "overloaded"].filter(Boolean);
+    const overloaded = r.overloaded && (r.aside_until ? "aside until " + clock(r.aside_until) : "overloaded");
+    const why = [r.draining && "draining", r.unavailable && "unavailable", overloaded].filter(Boolean);
     if (why.length === 0 && r.busy && r.busy.every((b) => b.busy)) why.push("busy");
     return why.join(", ");
   };
@@ -179,11 +180,12 @@
       const busy = (r.busy || []).filter((b) => b.busy).map((b) => b.class);
       const all = (r.busy || []).length;
       bar(cells[2], r.prefill_tokens, prefill, marksOf(r).filter((n) => n < prefill), busy.length > 0 && busy.length === all, count.format(r.prefill_tokens));
-      bar(cells[3], r.blocks, r.total_kv_blocks || blocks, [], r.total_kv_blocks > 0 && r.blocks >= r.total_kv_blocks,
+      const blockMarks = (r.busy || []).map((b) => b.blocks_above).filter((n) => n > 0 && n < (r.total_kv_blocks || blocks));
+      bar(cells[3], r.blocks, r.total_kv_blocks || blocks, [...new Set(blockMarks)], r.total_kv_blocks > 0 && r.blocks >= r.total_kv_blocks,
         count.format(r.blocks) + (r.total_kv_blocks ? " of " + count.format(r.total_kv_blocks) : ""));
       text(cells[4], count.format(r.requests));
       long(cells[5], busy.join(", "));
-      long(cells[6], r.endpoint || "");
+      long(cells[6], [r.endpoint, r.incarnation].filter(Boolean).join(" · "));
     });
   };
 
