@@ -12,25 +12,29 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 )
 
-// Many bookings that leave for a decode pool at once are spread over it: each looks,
-// chooses and moves in one step.
+// Many bookings that leave for a decode pool at once, from one rank or from many, are
+// spread over it: each looks, chooses and moves in one step.
 func TestTransferToBestSpreads(t *testing.T) {
 	t.Parallel()
 	const ranks, each = 8, 8
-	for _, sel := range []selector.Selector{selector.KV(), selector.LeastLoaded()} {
-		s := newScheduler(t, sched.Config{Role: selector.RoleDecode, RequestWeight: 1, Selector: sel})
+	for _, how := range []struct {
+		sel  selector.Selector
+		from uint32 // ranks of the worker that they leave
+	}{{selector.KV(), 1}, {selector.LeastLoaded(), 1}, {selector.KV(), ranks * each}} {
+		s := newScheduler(t, sched.Config{Role: selector.RoleDecode, RequestWeight: 1, Selector: how.sel})
 		var decode []uint64
 		for id := range uint64(ranks) {
 			require.NoError(t, s.UpsertWorker(sched.Worker{ID: id + 1, Ranks: 1}))
 			decode = append(decode, id+1)
 		}
-		require.NoError(t, s.UpsertWorker(sched.Worker{ID: 100, Ranks: 1}))
+		require.NoError(t, s.UpsertWorker(sched.Worker{ID: 100, Ranks: how.from}))
 		for range 20 {
 			var moved sync.WaitGroup
 			start := make(chan struct{})
 			for i := range ranks * each {
 				b := schedule(t, s, sched.Request{
-					ID: fmt.Sprint(i), ISL: 100, NoPrefillTracking: true, Blocks: []uint64{uint64(i + 1)}, Pin: &sched.RankID{Worker: 100},
+					ID: fmt.Sprint(i), ISL: 100, NoPrefillTracking: true, Blocks: []uint64{uint64(i + 1)},
+					Pin: &sched.RankID{Worker: 100, Rank: uint32(i) % how.from},
 				})
 				moved.Go(func() {
 					<-start
