@@ -3,6 +3,7 @@ package shards
 import (
 	"maps"
 	"math"
+	"slices"
 )
 
 // A worker that is set aside counts as overloaded until a time. The table says who
@@ -28,7 +29,7 @@ func (t *Table) WithAside(id uint64, until int64) *Table {
 	copied := *t
 	copied.aside = maps.Clone(t.aside)
 	copied.hold(id, max(until, t.aside[id]))
-	return copied.flagged()
+	return copied.flagged(slices.Values([]uint64{id}))
 }
 
 // WithoutAside returns the table with a worker no longer set aside.
@@ -50,7 +51,16 @@ func (t *Table) keepAsides(keep func(worker uint64, until int64) bool) *Table {
 			copied.hold(worker, until)
 		}
 	}
-	return copied.flagged()
+	return copied.flagged(maps.Keys(t.aside))
+}
+
+// firstEnd returns the first end of a setting aside.
+func (t *Table) firstEnd() int64 {
+	end := int64(NeverEnds)
+	for _, until := range t.aside {
+		end = min(end, until)
+	}
+	return end
 }
 
 // hold notes that a worker is set aside. REQUIRES: t is not published yet, and its

@@ -101,6 +101,10 @@ type LoadIndex struct {
 	heads [dimensions][]atomic.Uint64
 	// epoch is odd while the index is being changed; see above.
 	epoch atomic.Uint64
+	// known is the last edit of the table that was shown, looked how many ranks were
+	// looked at for tables; both of whoever changes tables, one at a time.
+	known  *edit
+	looked int
 
 	mu struct {
 		sync.Mutex

@@ -24,19 +24,33 @@ type spotSet struct {
 	words []uint64
 }
 
-// chooseAll fills in what the flags of the slots come to: the places of the
-// available ranks, of which so many are not overloaded. REQUIRES: t is not
+// chooseAll fills in what the flags of the slots come to. REQUIRES: t is not
 // published yet.
-func (t *Table) chooseAll(places []int32, open int) {
-	t.all, t.kept = &Selection{Places: places, Open: places}, &keptSelections{}
-	if open < len(places) {
-		t.all.Open = make([]int32, 0, open)
-		for _, place := range places {
-			if !t.slots[place].Overloaded {
-				t.all.Open = append(t.all.Open, place)
-			}
+func (t *Table) chooseAll() { t.chooseMore(&Selection{Places: make([]int32, 0, len(t.slots))}, 0) }
+
+// chooseMore fills in what the flags of the slots come to, given what they do of
+// those before a place. REQUIRES: t is not published yet, and may append to the
+// arrays of the selection before.
+func (t *Table) chooseMore(before *Selection, place int) {
+	places, open := before.Places, before.Open
+	shared := len(open) == len(places) // then they have one array
+	for i := place; i < len(t.slots); i++ {
+		slot := &t.slots[i]
+		if !slot.Available {
+			continue
+		}
+		if slot.Overloaded && shared {
+			open, shared = append(make([]int32, 0, len(t.slots)), places...), false
+		}
+		places = append(places, int32(i))
+		if !slot.Overloaded && !shared {
+			open = append(open, int32(i))
 		}
 	}
+	if shared {
+		open = places
+	}
+	t.all, t.kept = &Selection{Places: places, Open: open}, &keptSelections{}
 }
 
 // Overloaded returns how many of the eligible ranks are overloaded.

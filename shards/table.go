@@ -1,9 +1,6 @@
 package shards
 
 import (
-	"cmp"
-	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
@@ -14,9 +11,10 @@ type Slot struct {
 	Rank  lifecycle.RankID
 	Shard *Shard
 	// Worker is shared by the worker's slots; WorkerIndex is its place in the
-	// table.
+	// table, Kind the number of its kind.
 	Worker      *Worker
 	WorkerIndex int
+	Kind        int32
 	// Available: the worker is in the available set and is not draining.
 	Available bool
 	// Overloaded: the worker is in the overloaded set or set aside.
@@ -25,6 +23,10 @@ type Slot struct {
 
 // Table is one immutable state of the pool: workers, ranks and the sets that
 // concern them. A change makes a new table; ranks that stay keep their shard.
+//
+// Readers have everything in arrays, in the order of worker and rank, so that the
+// place of a rank is an index and a look at many ranks is a scan. How a table is
+// made of another, and what they share, is told in edit.go.
 type Table struct {
 	workers []*Worker // by id
 	ids     []uint64  // of the workers, ascending
@@ -41,10 +43,18 @@ type Table struct {
 	// What the flags of the slots come to: the available ranks.
 	all  *Selection
 	kept *keptSelections
+
+	kinds    *Kinds
+	lastKind int32 // no slot has a greater number
+	inUse    *inUse
+	room     *room
+	last     *edit
 }
 
 // NewTable returns a table without workers.
-func NewTable() *Table { return &Table{asideEnd: NeverEnds, all: &Selection{}} }
+func NewTable() *Table {
+	return &Table{asideEnd: NeverEnds, all: &Selection{}, kinds: newKinds(), lastKind: -1, inUse: &inUse{}, room: newRoom(0)}
+}
 
 // Slots returns the ranks in worker/rank order. They must not be changed.
 func (t *Table) Slots() []Slot { return t.slots }
@@ -127,204 +137,4 @@ func (t *Table) Shards(yield func(*Shard) bool) {
 			return
 		}
 	}
-}
-
-// With returns the table with the workers added or updated, and the shards of
-// the ranks that are gone. One that is known to be another process than the one of
-// its id takes that one's place: its ranks are others, whether or not they have the
-// same numbers.
-func (t *Table) With(workers []Worker, newShard func(lifecycle.RankID) *Shard) (*Table, []*Shard, error) {
-	updated, err := normalizeAll(workers)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, w := range t.workers {
-		if _, found := updated[w.ID]; !found {
-			updated[w.ID] = w
-		}
-	}
-	next, gone := t.rebuild(updated, newShard)
-	return next, gone, nil
-}
-
-// Replaced returns a table with just these workers, and the shards of the ranks
-// that are gone.
-func (t *Table) Replaced(workers []Worker, newShard func(lifecycle.RankID) *Shard) (*Table, []*Shard, error) {
-	updated, err := normalizeAll(workers)
-	if err != nil {
-		return nil, nil, err
-	}
-	next, gone := t.rebuild(updated, newShard)
-	return next, gone, nil
-}
-
-// Without returns the table without a worker, and the shards that are gone. It
-// is not ok if there is no such worker.
-func (t *Table) Without(id uint64) (next *Table, gone []*Shard, ok bool) {
-	if _, found := t.find(id); !found {
-		return nil, nil, false
-	}
-	kept := make(map[uint64]*Worker, len(t.workers))
-	for _, w := range t.workers {
-		if w.ID != id {
-			kept[w.ID] = w
-		}
-	}
-	next, gone = t.rebuild(kept, nil)
-	return next, gone, true
-}
-
-// WithDraining returns the table with a worker's draining begun or ended. It is
-// not ok if there is no such worker.
-func (t *Table) WithDraining(id uint64, draining bool) (next *Table, ok bool) {
-	if _, found := t.find(id); !found {
-		return nil, false
-	}
-	copied := *t
-	copied.draining = maps.Clone(t.draining)
-	if copied.draining == nil {
-		copied.draining = make(map[uint64]struct{})
-	}
-	if draining {
-		copied.draining[id] = struct{}{}
-	} else {
-		delete(copied.draining, id)
-	}
-	return copied.flagged(), true
-}
-
-// WithAllDraining returns the table with just those of the workers draining that
-// are listed.
-func (t *Table) WithAllDraining(ids []uint64) *Table {
-	copied := *t
-	copied.draining = setOf(ids)
-	maps.DeleteFunc(copied.draining, func(id uint64, _ struct{}) bool { return t.Worker(id) == nil })
-	return copied.flagged()
-}
-
-// WithOverloaded returns the table with another set of overloaded workers. The
-// ids need not exist.
-func (t *Table) WithOverloaded(ids []uint64) *Table {
-	copied := *t
-	copied.overloaded = setOf(ids)
-	return copied.flagged()
-}
-
-// WithAvailable returns the table with another set of available workers; nil
-// means all. The ids need not exist.
-func (t *Table) WithAvailable(ids []uint64) *Table {
-	copied := *t
-	copied.available = nil
-	if ids != nil {
-		copied.available = setOf(ids)
-	}
-	return copied.flagged()
-}
-
-func setOf(ids []uint64) map[uint64]struct{} {
-	set := make(map[uint64]struct{}, len(ids))
-	for _, id := range ids {
-		set[id] = struct{}{}
-	}
-	return set
-}
-
-func normalizeAll(workers []Worker) (map[uint64]*Worker, error) {
-	byID := make(map[uint64]*Worker, len(workers))
-	for _, w := range workers {
-		normal, err := w.normalize()
-		if err != nil {
-			return nil, err
-		}
-		if _, repeated := byID[w.ID]; repeated {
-			return nil, &WorkerError{ID: w.ID, Rule: fmt.Sprintf("id %d is given twice", w.ID)}
-		}
-		byID[w.ID] = &normal
-	}
-	return byID, nil
-}
-
-func (t *Table) rebuild(workers map[uint64]*Worker, newShard func(lifecycle.RankID) *Shard) (*Table, []*Shard) {
-	next := &Table{overloaded: t.overloaded, available: t.available}
-	for _, w := range workers {
-		next.workers = append(next.workers, w)
-	}
-	slices.SortFunc(next.workers, func(a, b *Worker) int { return cmp.Compare(a.ID, b.ID) })
-	for i, w := range next.workers {
-		known := t.Worker(w.ID)
-		same := known == nil || !known.Another(w.Incarnation)
-		if same && known != nil && w.Incarnation == "" && known.Incarnation != "" {
-			w.Incarnation = known.Incarnation // w is not published yet: known is another
-		}
-		next.ids = append(next.ids, w.ID)
-		next.first = append(next.first, len(next.slots))
-		for rank := range w.Ranks {
-			id := lifecycle.RankID{Worker: w.ID, Rank: w.StartRank + rank}
-			slot := Slot{Rank: id, Worker: w, WorkerIndex: i}
-			if at := t.Slot(id); at >= 0 && same {
-				slot.Shard = t.slots[at].Shard
-			} else {
-				slot.Shard = newShard(id)
-			}
-			next.slots = append(next.slots, slot)
-		}
-		if same {
-			next.keepFlags(t, w.ID)
-		}
-	}
-	next.first = append(next.first, len(next.slots))
-	if len(next.ids) > 0 {
-		next.least = next.ids[0]
-	}
-	var gone []*Shard
-	for i := range t.slots {
-		if at := next.Slot(t.slots[i].Rank); at < 0 || next.slots[at].Shard != t.slots[i].Shard {
-			gone = append(gone, t.slots[i].Shard)
-		}
-	}
-	return next.flagged(), gone
-}
-
-// keepFlags takes over what another table says of one worker beside the sets of
-// ids.
-func (t *Table) keepFlags(from *Table, id uint64) {
-	if _, draining := from.draining[id]; draining {
-		if t.draining == nil {
-			t.draining = make(map[uint64]struct{})
-		}
-		t.draining[id] = struct{}{}
-	}
-	if until, aside := from.aside[id]; aside {
-		t.hold(id, until)
-	}
-}
-
-// flagged fills in what the sets say of each slot. REQUIRES: t is not published
-// yet; its slots may be another table's.
-func (t *Table) flagged() *Table {
-	t.slots = slices.Clone(t.slots)
-	places, open := make([]int32, 0, len(t.slots)), 0
-	t.asideEnd = NeverEnds
-	for _, until := range t.aside {
-		t.asideEnd = min(t.asideEnd, until)
-	}
-	for i := range t.slots {
-		id := t.slots[i].Worker.ID
-		_, draining := t.draining[id]
-		_, listed := t.available[id]
-		_, overloaded := t.overloaded[id]
-		t.slots[i].Available = !draining && (t.available == nil || listed)
-		if _, aside := t.aside[id]; aside {
-			overloaded = true
-		}
-		t.slots[i].Overloaded = overloaded
-		if t.slots[i].Available {
-			places = append(places, int32(i))
-			if !overloaded {
-				open++
-			}
-		}
-	}
-	t.chooseAll(places, open)
-	return t
 }

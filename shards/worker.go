@@ -33,6 +33,15 @@ func (w *Worker) Another(incarnation string) bool {
 	return w.Incarnation != "" && incarnation != "" && w.Incarnation != incarnation
 }
 
+// equal reports whether all is the same of two workers of tables.
+func (w *Worker) equal(other *Worker) bool {
+	return w.ID == other.ID && w.StartRank == other.StartRank && w.Ranks == other.Ranks &&
+		w.kind() == other.kind() && w.Endpoint == other.Endpoint && w.Incarnation == other.Incarnation &&
+		slices.Equal(w.Taints, other.Taints)
+}
+
+func (w *Worker) kind() Kind { return Kind{w.MaxBatchedTokens, w.TotalKVBlocks} }
+
 // WorkerError says which rule a worker breaks.
 type WorkerError struct {
 	ID   uint64

@@ -91,12 +91,14 @@ func newFleet(t testing.TB, workers ...shards.Worker) *fleet {
 
 func (f *fleet) setWorkers(workers ...shards.Worker) {
 	f.t.Helper()
-	table, _, err := shards.NewTable().With(workers, func(id lifecycle.RankID) *shards.Shard { return shards.NewShard(id, f.env) })
+	table, _, err := shards.NewTable().With(workers, f.newShard)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	f.world = World{Table: table, Profile: profile(f.t), Selector: selector.KV()}.Made()
 }
+
+func (f *fleet) newShard(id lifecycle.RankID) *shards.Shard { return shards.NewShard(id, f.env) }
 
 // change replaces the table.
 func (f *fleet) change(edit func(*shards.Table) *shards.Table) {

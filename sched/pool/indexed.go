@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 	"github.com/seed-3c5df8a4/turnstile/sched/queue"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 	"github.com/seed-3c5df8a4/turnstile/shards"
@@ -450,7 +449,7 @@ func (l *Look) findWitness(slots []shards.Slot) bool {
 // findIdle returns an eligible rank that is idle for the class, nil if there was
 // none: each was found busy.
 func (l *Look) findIdle() *shards.Shard {
-	x, most := &l.indexed, &l.World.leastBusy[l.Class]
+	x, most := &l.indexed, l.World.busyWhatever(l.Class)
 	l.retests = l.retests[:0]
 	return l.World.Index.Any(&x.query, most.Prefill, most.Requests)
 }
@@ -458,7 +457,7 @@ func (l *Look) findIdle() *shards.Shard {
 // indexedGate reports whether the index can tell if a rank is idle for a class.
 func (w *World) indexedGate(class int) bool {
 	ratio := w.Profile.Class(class).BusyWorkerRatio
-	return len(w.busyAbove) > 0 && (ratio == 0 || ratio == 1)
+	return len(w.Table.Workers()) > 0 && (ratio == 0 || ratio == 1)
 }
 
 // gateIndexed says whether a request must wait, if the index can tell, and until
@@ -493,8 +492,3 @@ func (l *Look) gateIndexed() (queue.Gate, bool) {
 
 // keysPerRank is how many keys are read in the time in which a rank is looked at.
 const keysPerRank = 16
-
-// most returns the greater of two bounds in each part.
-func most(a, b lifecycle.BusyAbove) lifecycle.BusyAbove {
-	return lifecycle.BusyAbove{Prefill: max(a.Prefill, b.Prefill), Requests: max(a.Requests, b.Requests), Blocks: max(a.Blocks, b.Blocks)}
-}

@@ -49,6 +49,7 @@ type Look struct {
 	busy       []bool
 	candidates []selector.Candidate
 	walk       shards.PrefixWalk
+	above      []lifecycle.BusyAbove // by kind of worker, nil without a class
 	input      selector.Input
 	lent       selector.Input // for a selector of the embedder's
 	locked     bool           // between LockEligible and UnlockEligible
@@ -142,6 +143,10 @@ func (l *Look) letOthersLook() {
 
 // expect makes room for so many candidates, of which there are none yet.
 func (l *Look) expect(n int) {
+	l.above = nil
+	if l.Class >= 0 {
+		l.above = l.World.busyByKind(l.Class)
+	}
 	l.places = slices.Grow(l.places[:0], n)
 	l.busy = slices.Grow(l.busy[:0], n)
 	l.candidates = slices.Grow(l.candidates[:0], n)
@@ -158,7 +163,7 @@ func (l *Look) see(place int32, slot *shards.Slot) uint64 {
 	if view.Prefill.HasAnchor {
 		active = l.Instant.Active(&view.Prefill)
 	}
-	busy := l.Class >= 0 && l.World.BusyAbove(l.Class, slot).Exceeded(active, view.Requests, view.Blocks)
+	busy := l.above != nil && l.above[slot.Kind].Exceeded(active, view.Requests, view.Blocks)
 	if busy {
 		l.Busy++
 	}

@@ -25,50 +25,17 @@ type World struct {
 	builtin bool
 	load    selector.Load
 	needs   selector.Needs
-	// busyAbove holds, for class c and worker w at c·workers+w, the load above
-	// which the worker's ranks are busy for the class.
-	busyAbove []lifecycle.BusyAbove
-	// leastBusy holds for each class the load above which a rank is busy whatever
-	// its worker.
-	leastBusy []lifecycle.BusyAbove
+	// busy says when a rank is busy for a class.
+	busy *thresholds
 }
 
-// Made returns the world with what follows from its other fields filled in.
+// Made returns the world with what follows from its other fields filled in; it may
+// be made of another.
 func (w World) Made() *World {
-	workers := w.Table.Workers()
 	w.builtin, w.load = selector.Builtin(w.Selector), selector.LoadOf(w.Selector)
 	w.needs = needsSafely(w.Selector)
-	w.busyAbove = make([]lifecycle.BusyAbove, 0, w.Profile.Len()*len(workers))
-	w.leastBusy = make([]lifecycle.BusyAbove, w.Profile.Len())
-	for class := range w.Profile.Len() {
-		rules := w.Profile.Class(class)
-		for _, worker := range workers {
-			above := busyAbove(rules, worker)
-			w.busyAbove = append(w.busyAbove, above)
-			w.leastBusy[class] = most(w.leastBusy[class], above)
-		}
-	}
+	w.busy = w.thresholdsFor()
 	return &w
-}
-
-// busyAbove returns the load above which the ranks of a worker are busy for a class.
-func busyAbove(c *policy.Class, w *shards.Worker) lifecycle.BusyAbove {
-	above := lifecycle.NeverBusy()
-	if tokens, ok := c.BusyAbove(w.MaxBatchedTokens); ok {
-		above.Prefill = tokens
-	}
-	if c.MaxRequestsPerRank > 0 {
-		above.Requests = c.MaxRequestsPerRank - 1
-	}
-	if blocks, ok := c.BlocksAbove(w.TotalKVBlocks); ok {
-		above.Blocks = blocks
-	}
-	return above
-}
-
-// BusyAbove returns the load above which a rank is busy for a class.
-func (w *World) BusyAbove(class int, slot *shards.Slot) *lifecycle.BusyAbove {
-	return &w.busyAbove[class*len(w.Table.Workers())+slot.WorkerIndex]
 }
 
 // Watched says what beside the prefill can make a rank busy for a class of the

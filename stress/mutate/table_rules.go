@@ -48,14 +48,14 @@ func rulesTable() []Mutation {
 			Name:      "take another process for the one before it",
 			Breaks:    "a process that starts empty has the load of the one that went",
 			Invariant: "7",
-			Edits:     edit(tableFile, "		same := known == nil || !known.Another(w.Incarnation)\n", "		same := true\n"),
+			Edits:     edit(editFile, "	same := c.old != nil && !c.old.Another(w.Incarnation)\n", "	same := c.old != nil\n"),
 			Test:      shardsTest("TestIncarnations"),
 		},
 		{
 			Name:      "forget the incarnation that is known",
 			Breaks:    "another process is not recognised after an update without a name",
 			Invariant: "7",
-			Edits:     edit(tableFile, "			w.Incarnation = known.Incarnation // w is not published yet: known is another\n", ""),
+			Edits:     edit(editFile, "	if w.Incarnation == \"\" {\n		w.Incarnation = known.Incarnation // w is not published yet: known is another\n	}\n", ""),
 			Test:      shardsTest("TestIncarnations"),
 		},
 		{

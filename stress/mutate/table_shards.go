@@ -1,15 +1,16 @@
 package mutate
 
 const (
-	shardFile    = "shards/shard.go"
-	busyFile     = "lifecycle/busy.go"
-	viewFile     = "shards/view.go"
-	prefixesFile = "shards/prefixes.go"
-	seatsFile    = "shards/seats.go"
-	tableFile    = "shards/table.go"
-	prefillFile  = "lifecycle/prefill.go"
-	rankFile     = "lifecycle/rank.go"
-	blocksFile   = "lifecycle/blocks.go"
+	shardFile      = "shards/shard.go"
+	busyFile       = "lifecycle/busy.go"
+	viewFile       = "shards/view.go"
+	prefixesFile   = "shards/prefixes.go"
+	seatsFile      = "shards/seats.go"
+	editFile       = "shards/edit.go"
+	thresholdsFile = "sched/pool/thresholds.go"
+	prefillFile    = "lifecycle/prefill.go"
+	rankFile       = "lifecycle/rank.go"
+	blocksFile     = "lifecycle/blocks.go"
 )
 
 func shardsTest(name string) Test { return Test{Package: "shards", Name: name} }
@@ -191,15 +192,85 @@ func shardsTable() []Mutation {
 			Name:      "let a worker that is added again have its old ranks",
 			Breaks:    "an upsert makes new ranks of those that stay",
 			Invariant: "7",
-			Edits:     edit(tableFile, "			if at := t.Slot(id); at >= 0 && same {\n", "			if at := t.Slot(id); at >= 0 && newShard == nil {\n"),
+			Edits:     edit(editFile, "at >= 0 && same {\n", "at >= 0 && newShard == nil {\n"),
 			Test:      shardsTest("TestUpsertKeepsShards"),
 		},
 		{
 			Name:      "end draining by an upsert",
 			Breaks:    "a worker that drains takes new requests",
 			Invariant: "4",
-			Edits:     edit(tableFile, "	if _, draining := from.draining[id]; draining {\n", "	if _, draining := from.draining[id]; draining && id == 0 {\n"),
+			Edits:     edit(editFile, "		if c.old == nil || c.now != nil && !c.old.Another(c.now.Incarnation) {\n", "		if c.old == nil {\n"),
 			Test:      shardsTest("TestDraining"),
+		},
+		{
+			Name:      "append to arrays of which another table has the end",
+			Breaks:    "a table that nobody changed says something else",
+			Invariant: "4",
+			Edits:     edit(editFile, "changes[0].at == n && t.room.claim(n, len(changes)) {\n", "changes[0].at == n && (t.room.claim(n, len(changes)) || true) {\n"),
+			Test:      shardsTest("TestTablesAgainstTheSimplest"),
+		},
+		{
+			Name:      "append to arrays that are still another table's",
+			Breaks:    "two tables that came of one overwrite each other's workers",
+			Invariant: "4",
+			Edits:     edit(editFile, "			t.workers, t.ids, t.first = slices.Clip(t.workers), slices.Clip(t.ids), slices.Clip(t.first)\n", ""),
+			Test:      shardsTest("TestTablesAgainstTheSimplest"),
+		},
+		{
+			Name:      "move ranks behind a new worker without telling them",
+			Breaks:    "a rank is taken for one of another worker",
+			Invariant: "4",
+			Edits:     edit(editFile, "			t.slots[i].WorkerIndex += byWorkers\n", "			t.slots[i].WorkerIndex += 0 * byWorkers\n"),
+			Test:      shardsTest("TestTablesAgainstTheSimplest"),
+		},
+		{
+			Name:      "keep all kinds of worker that ever were",
+			Breaks:    "what is kept of a pool grows with the workers that it had",
+			Invariant: "10",
+			Edits:     edit(editFile, "	if t.kinds.full(len(t.workers)) {\n", "	if t.kinds.full(1 << 30) {\n"),
+			Test:      shardsTest("TestTablesAgainstTheSimplest"),
+		},
+		{
+			Name:      "copy the arrays for each worker that comes",
+			Breaks:    "to announce a fleet takes the square of its size",
+			Invariant: "9",
+			Edits:     edit(editFile, "	if n := len(t.workers); n > 0 && changes[0].old == nil", "	if n := len(t.workers); n < 0 && changes[0].old == nil"),
+			Test:      shardsTest("TestAnnouncingCostsWhatChanges"),
+		},
+		{
+			Name:      "look at all ranks for the index with each table",
+			Breaks:    "to announce a fleet takes the square of its size, in locks",
+			Invariant: "9",
+			Edits:     edit(indexingFile, "t.moveTo(old, old.known) {\n", "t.moveTo(old, nil) {\n"),
+			Test:      shardsTest("TestAnnouncingCostsWhatChanges"),
+		},
+		{
+			Name:      "do not tell the index what was said of a worker",
+			Breaks:    "an overloaded rank opens the gate for all",
+			Invariant: "1",
+			Edits:     edit(editFile, "		t.last = &edit{touched, t.last}\n", "		t.last = &edit{before: t.last}\n"),
+			Test:      poolTest("TestIndexedLookAgreesWithTheScan"),
+		},
+		{
+			Name:      "use the thresholds of another profile",
+			Breaks:    "a class goes by the rules of one that stood in its place",
+			Invariant: "1",
+			Edits:     edit(thresholdsFile, "w.busy != nil && w.busy.profile == w.Profile && w.busy.kinds == kinds {\n", "w.busy != nil && w.busy.kinds == kinds && len(w.busy.classes) >= w.Profile.Len() {\n"),
+			Test:      poolTest("TestThresholdsFollowTableAndProfile"),
+		},
+		{
+			Name:      "compute the thresholds of all classes with each world",
+			Breaks:    "a change of the pool costs what classes there are",
+			Invariant: "9",
+			Edits:     edit(thresholdsFile, "	if w.busy != nil && w.busy.profile", "	if w.busy != nil && w.Table == nil && w.busy.profile"),
+			Test:      poolTest("TestWorldsDoNotPayForIdleClasses"),
+		},
+		{
+			Name:      "take what was the same for the workers before for what is",
+			Breaks:    "the index says of ranks that they are busy by another's threshold",
+			Invariant: "1, 4",
+			Edits:     edit(thresholdsFile, "	if t == nil || t.inUse != w.Table.KindsInUse() {\n", "	if t == nil {\n"),
+			Test:      poolTest("TestThresholdsFollowTableAndProfile"),
 		},
 	}
 }
