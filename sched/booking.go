@@ -122,10 +122,14 @@ func (b *Booking) Err() error {
 	if !b.made() {
 		return unmade()
 	}
-	if b.rec.done.Load() != &b.s.closed {
+	switch b.rec.done.Load() {
+	case &b.s.expired:
+		return ErrExpired
+	case &b.s.removed:
+		return ErrWorkerRemoved
+	default:
 		return nil
 	}
-	return b.rec.end.cause()
 }
 
 // PrefillDone removes the prefill tokens from the rank's load, once.
@@ -195,10 +199,13 @@ func (b *Booking) Detach() {
 	}
 }
 
-// finish tells the owner of a booking that it ended without it.
+// finish lets the owner know that its booking ended without it.
 func (s *Scheduler) finish(r *record, how EventKind) {
-	r.end = how
-	if c := r.done.Swap(&s.closed); c != nil && c != &s.closed {
+	why := &s.expired
+	if how == EventDropped {
+		why = &s.removed
+	}
+	if c := r.done.Swap(why); c != nil { // made by Done
 		close(*c)
 	}
 }

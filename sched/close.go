@@ -74,7 +74,7 @@ func (s *Scheduler) Settle(ctx context.Context) error {
 		return err
 	}
 	return s.await(ctx, func() bool {
-		s.deliver()
+		s.flush()
 		return s.turn.Idle() && s.arrivals.Empty() && s.leavers.Empty() && s.journal.Quiet() && s.outbox.Quiet()
 	})
 }

@@ -85,7 +85,7 @@ func (l *line) Run(allowance int) (left int, more bool) {
 }
 
 // Rest implements sequencer.Epochs.
-func (l *line) Rest() { l.s.deliver() }
+func (l *line) Rest() { l.s.flush() }
 
 func (l *line) detach() {
 	if l.next == len(l.arrivals) {

@@ -44,8 +44,7 @@ func (s *Scheduler) prefillDone(rec *record, attempt uint64) error {
 	if !changed {
 		return ErrUnchanged
 	}
-	s.outbox.Flush()
-	s.freed()
+	s.loadFell()
 	return nil
 }
 
@@ -82,7 +81,7 @@ func (s *Scheduler) addDecayedOutputBlock(rec *record, attempt uint64, decay flo
 	s.touchedLocked(rec, shard)
 	shard.AddDecayedOutputBlockLocked(&rec.Booking, weight)
 	shard.Unlock()
-	s.freed()
+	s.loadFell()
 	return nil
 }
 
@@ -123,8 +122,7 @@ func (s *Scheduler) transfer(rec *record, attempt uint64, to RankID) (Placement,
 		}
 		p := s.moveLocked(rec, from, &dest)
 		shards.UnlockBoth(from, dest.Shard)
-		s.outbox.Flush()
-		s.freed()
+		s.loadFell()
 		return p, nil
 	}
 }
@@ -164,8 +162,7 @@ func (s *Scheduler) end(rec *record, attempt uint64, how EventKind) error {
 	shard.ReleaseLocked(&rec.Booking)
 	shard.Unlock()
 	s.ended(rec, how)
-	s.outbox.Flush()
-	s.freed()
+	s.loadFell()
 	return nil
 }
 

@@ -48,7 +48,7 @@ func New(config Config, opts ...Option) (*Scheduler, error) {
 	s = &Scheduler{
 		config: config, params: config.params(), clock: o.clock, origin: o.clock.Now(), rand: o.rand,
 		estimator: o.estimator, refresher: o.refresher,
-		ids: ids.New(func(r *record) string { return r.ID }), closed: make(chan struct{}),
+		ids: ids.New(func(r *record) string { return r.ID }), expired: make(chan struct{}), removed: make(chan struct{}),
 	}
 	if o.onDecision != nil {
 		s.journal = journal.New(o.onDecision, s.panicIn(hookDecision))
@@ -61,7 +61,8 @@ func New(config Config, opts ...Option) (*Scheduler, error) {
 		s.sampler = measure.NewSampler(config.SampleSelection, s.now, selectionBuckets)
 	}
 	s.env = &shards.Env{Now: s.now}
-	close(s.closed)
+	close(s.expired)
+	close(s.removed)
 	s.line.s = s
 	s.counters.queries = xsync.NewCounter()
 	s.classes = measure.NewClasses(profile, rejectionCodes, waitBuckets)

@@ -41,9 +41,8 @@ type record struct {
 	overlaps  overlaps.Kept // as asked for, or as refreshed; set to the rank it is on
 	terms     *terms        // what else it asked for; nil if nothing
 	// done is the channel of Done, once somebody asked or the booking ended
-	// without its owner: then it is Scheduler.closed, and end is set.
+	// without its owner: then it says why, see Scheduler.expired.
 	done atomic.Pointer[chan struct{}]
-	end  EventKind // how it ended; written before done becomes that, read after
 	// held is the attempt the owner's handle stands for; moved by the handle's
 	// own Transfer only.
 	held atomic.Uint64

@@ -55,8 +55,7 @@ func (s *Scheduler) refreshOverlap(ctx context.Context, j *job, placement Placem
 		// It stays, or has ended meanwhile.
 		return s.correct(rec, placement)
 	}
-	s.outbox.Flush()
-	s.freed()
+	s.loadFell()
 	return moved
 }
 
@@ -72,7 +71,7 @@ func (s *Scheduler) correct(rec *record, placement Placement) Placement {
 	shard.SetTokensLocked(&rec.Booking, max(0, rec.ISL-rec.Cached))
 	placement = rec.placementLocked(shard)
 	shard.Unlock()
-	s.freed()
+	s.loadFell()
 	return placement
 }
 

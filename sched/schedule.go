@@ -23,9 +23,8 @@ func (s *Scheduler) schedule(ctx context.Context, r *Request, arrival int64) (*B
 	if err := s.present(ctx, r); err != nil {
 		return nil, err
 	}
-	j := s.getJob()
 	var placement Placement
-	rec, err := s.run(ctx, j, r, false, arrival, &placement)
+	rec, err := s.run(ctx, r, forBooking, arrival, &placement)
 	if err != nil {
 		return nil, err
 	}
@@ -38,9 +37,8 @@ func (s *Scheduler) Query(ctx context.Context, r *Request) (Placement, error) {
 	if err := s.present(ctx, r); err != nil {
 		return Placement{}, err
 	}
-	j := s.getJob()
 	var placement Placement
-	_, err := s.run(ctx, j, r, true, unknownArrival, &placement)
+	_, err := s.run(ctx, r, forQuery, unknownArrival, &placement)
 	return placement, err
 }
 
@@ -84,40 +82,83 @@ func (s *Scheduler) Select(ctx context.Context, r *Request) (p Placement, err er
 	return placementOf(l.Placed(choice.Candidate)), nil
 }
 
-// run takes a job from arrival to outcome, and gives it back. If there is no error
-// it fills in the placement.
+// kind says what a call asks for.
+type kind uint8
+
+const (
+	forBooking kind = iota
+	forQuery
+)
+
+// result is what a call ends with, once its job is settled.
+type result struct {
+	err    error
+	class  string // in which it was decided
+	at     int64  // when, in ns; only if it stood in line
+	stood  bool   // it was decided in line
+	owned  bool   // the owner made the rejection: nobody has counted it yet
+	undone bool   // a booking was taken back
+}
+
+// run takes a request from its arrival to its outcome. The placement is filled in
+// only if there is no error, and where the caller has it: it is large.
 func (s *Scheduler) run(
-	ctx context.Context, j *job, r *Request, query bool, arrival int64, placement *Placement,
+	ctx context.Context, r *Request, k kind, arrival int64, placement *Placement,
 ) (*record, error) {
-	if err := s.admitAtDoor(ctx, j, r, query, arrival); err != nil {
-		s.reject(nil, r.ID, "", query, err)
+	j := s.getJob()
+	if err := s.admitAtDoor(ctx, j, r, k == forQuery, arrival); err != nil {
+		s.reject(nil, r.ID, "", k == forQuery, err)
 		s.putJob(j)
-		s.deliver()
+		s.flush()
 		return nil, err
 	}
 	rec := j.record
 	began := s.sampler.Begin()
-	outcome, err := s.fastSafely(ctx, j)
-	if outcome == mustStand {
-		return s.stand(ctx, j, placement)
-	}
-	s.sampler.End(began)
-	if err != nil {
-		s.ids.Free(&rec.claimed)
-		s.reject(rec, r.ID, j.served, query, err)
-	} else {
-		*placement = j.placement
-		if rec.life != nil {
-			s.tellGranted(rec, j.served, query, j.placement, s.now())
+	out, err := s.fastSafely(ctx, j)
+	var res result
+	if out == mustStand {
+		var left bool
+		if res, left = s.stand(ctx, j); left {
+			return nil, res.err // the job is the holder's
 		}
-		if query {
+	} else {
+		s.sampler.End(began)
+		res = result{err: err, class: j.served, owned: true}
+	}
+	if res.err == nil {
+		*placement = j.placement
+	}
+	s.putJob(j)
+	s.conclude(rec, k, &res, placement)
+	return rec, res.err
+}
+
+// conclude does what follows an outcome: it frees the id of what is not booked,
+// counts and passes on.
+func (s *Scheduler) conclude(rec *record, k kind, res *result, placement *Placement) {
+	switch {
+	case res.err == nil:
+		if rec.life != nil {
+			if !res.stood {
+				res.at = s.now()
+			}
+			s.tellGranted(rec, res.class, k == forQuery, *placement, res.at)
+		}
+		if k == forQuery {
 			s.ids.Free(&rec.claimed)
 			s.counters.queries.Inc()
 		}
+	case res.owned:
+		s.ids.Free(&rec.claimed)
+		s.reject(rec, rec.ID, res.class, k == forQuery, res.err)
+		if res.undone {
+			s.loadFell()
+		}
+	default:
+		s.tellRejected(rec, rec.ID, res.class, k == forQuery, res.err, res.at)
+		s.ids.Free(&rec.claimed)
 	}
-	s.putJob(j)
-	s.deliver()
-	return rec, err
+	s.flush()
 }
 
 // admitAtDoor makes the checks that need neither the ranks nor the line, and
@@ -187,7 +228,7 @@ func (s *Scheduler) fastSafely(ctx context.Context, j *job) (out outcome, err er
 		if cause == nil { // the goroutine ends, and nobody goes on from here
 			s.ids.Free(&j.record.claimed)
 			s.reject(j.record, j.id, j.served, j.query, err)
-			s.deliver()
+			s.flush()
 		}
 	}()
 	out, err = s.fast(ctx, j)
@@ -260,9 +301,9 @@ func (s *Scheduler) fast(ctx context.Context, j *job) (outcome, error) {
 	}
 }
 
-// stand publishes the job in line and waits for its outcome.
-func (s *Scheduler) stand(ctx context.Context, j *job, placement *Placement) (*record, error) {
-	rec, query, id := j.record, j.query, j.id
+// stand publishes the job in line and waits for its outcome. left: the owner gave up,
+// and nothing is left to do.
+func (s *Scheduler) stand(ctx context.Context, j *job) (res result, left bool) {
 	j.keep(s.world.Load())
 	s.waiting.Add(1)
 	perturb.Point()
@@ -273,52 +314,33 @@ func (s *Scheduler) stand(ctx context.Context, j *job, placement *Placement) (*r
 		select {
 		case <-j.wake:
 		case <-ctx.Done():
-			if err := s.leave(ctx, j); err != nil {
-				return nil, err
+			err := contextError(j.id, ctx.Err())
+			if s.leave(j, err) {
+				return result{err: err}, true
 			}
 		}
 	}
-	served, decided := j.served, j.decided
+	res = result{class: j.served, at: j.decided, stood: true}
 	if j.state.Load() == jobRejected {
-		err := j.err
-		s.putJob(j)
-		s.tellRejected(rec, id, served, query, err, decided)
-		s.ids.Free(&rec.claimed)
-		s.deliver()
-		return nil, err
+		res.err = j.err
+		return res, false
 	}
-	p, err := s.finishGrant(ctx, j)
-	rec.waited = j.queuedFor
-	s.putJob(j)
-	if err != nil {
-		if !query {
-			s.undo(rec)
+	j.record.waited = j.queuedFor
+	if j.placement, res.err = s.finishGrant(ctx, j); res.err != nil {
+		res.owned, res.undone = true, true
+		if !j.query {
+			s.undo(j.record)
 		}
-		s.ids.Free(&rec.claimed)
-		s.reject(rec, id, served, query, err)
-		s.freed() // for those who wait
-		s.deliver()
-		return nil, err
 	}
-	if rec.life != nil {
-		s.tellGranted(rec, served, query, p, decided)
-	}
-	if query {
-		s.ids.Free(&rec.claimed)
-		s.counters.queries.Inc()
-	}
-	s.deliver()
-	*placement = p
-	return rec, nil
+	return res, false
 }
 
-// leave settles a job whose owner has gone, with its counters, and returns the
-// error; nil if the job was settled before.
-func (s *Scheduler) leave(ctx context.Context, j *job) error {
-	err := contextError(j.id, ctx.Err())
+// leave settles a job whose owner has given up, with its counters; it reports false
+// if the job was settled before.
+func (s *Scheduler) leave(j *job, err error) (left bool) {
 	rec, id, query := j.record, j.id, j.query
 	if !j.state.CompareAndSwap(jobWaiting, jobLeft) {
-		return nil
+		return false
 	}
 	perturb.Point()
 	class := ""
@@ -334,7 +356,7 @@ func (s *Scheduler) leave(ctx context.Context, j *job) error {
 	s.waiting.Add(-1)
 	perturb.Point()
 	s.enterTurn(lifecycleAllowance)
-	return err
+	return true
 }
 
 func (s *Scheduler) putLook(l *pool.Look) {

@@ -62,8 +62,9 @@ type Scheduler struct {
 	expiry   expiry
 	counters counters
 
-	// closed is the channel of every booking that ended without its owner.
-	closed chan struct{}
+	// expired and removed are the channels of all bookings that ended without their
+	// owner, by why. Both are closed.
+	expired, removed chan struct{}
 
 	jobs  sync.Pool // of *job
 	looks sync.Pool // of *pool.Look

@@ -186,7 +186,7 @@ func (s *Scheduler) change(edit func(*pool.World) (gone []*shards.Shard, err err
 	if s.waiting.Load() > 0 {
 		s.enterTurn(lifecycleAllowance)
 	} else {
-		s.deliver()
+		s.flush()
 	}
 	return nil
 }

@@ -65,8 +65,7 @@ func (s *Scheduler) transferToBest(rec *record, attempt uint64, allowed []uint64
 	if err != nil {
 		return Placement{}, err
 	}
-	s.outbox.Flush()
-	s.freed()
+	s.loadFell()
 	return p, nil
 }
 

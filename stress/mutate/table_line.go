@@ -25,7 +25,7 @@ func lineTable() []Mutation {
 			Name:      "leave without entering the turn",
 			Breaks:    "the leaver stays linked",
 			Invariant: "6, 10",
-			Edits:     edit(scheduleFile, "	s.waiting.Add(-1)\n	perturb.Point()\n	s.enterTurn(lifecycleAllowance)\n	return err\n", "	s.waiting.Add(-1)\n	return err\n"),
+			Edits:     edit(scheduleFile, "	s.waiting.Add(-1)\n	perturb.Point()\n	s.enterTurn(lifecycleAllowance)\n	return true\n", "	s.waiting.Add(-1)\n	return true\n"),
 			Test:      schedTest("TestLeaverIsUnlinkedAtOnce"),
 		},
 		{
@@ -67,14 +67,14 @@ func lineTable() []Mutation {
 			Name:      "keep the booking of an owner that went during the refresh",
 			Breaks:    "load that nobody will release",
 			Invariant: "7, 10",
-			Edits:     edit(scheduleFile, "		if !query {\n			s.undo(rec)\n		}\n", ""),
+			Edits:     edit(scheduleFile, "		if !j.query {\n			s.undo(j.record)\n		}\n", ""),
 			Test:      schedTest("TestOwnerLeavesDuringTheRefresh"),
 		},
 		{
 			Name:      "pass on nothing of a grant that came too late",
 			Breaks:    "what it gives back is noticed by nobody",
 			Invariant: "6",
-			Edits:     edit(scheduleFile, "		s.freed() // for those who wait\n", ""),
+			Edits:     edit(scheduleFile, "		if res.undone {\n			s.loadFell()\n		}\n", ""),
 			Test:      schedTest("TestAGrantThatComesTooLateIsPassedOn"),
 		},
 		{

@@ -174,14 +174,14 @@ func lifecycleTable() []Mutation {
 			Name:      "move a booking without a hint to who waits",
 			Breaks:    "what a transfer frees is noticed by nobody",
 			Invariant: "6",
-			Edits:     edit(lifecycleFile, "		s.outbox.Flush()\n		s.freed()\n		return p, nil\n", "		s.outbox.Flush()\n		return p, nil\n"),
+			Edits:     edit(lifecycleFile, "		s.loadFell()\n		return p, nil\n", "		s.flush()\n		return p, nil\n"),
 			Test:      scriptTest("transfer_wakes.txt"),
 		},
 		{
 			Name:      "do not enter the turn after prefill is done",
 			Breaks:    "what it frees is noticed by nobody",
 			Invariant: "6",
-			Edits:     edit(lifecycleFile, "	if !changed {\n		return ErrUnchanged\n	}\n	s.outbox.Flush()\n	s.freed()\n", "	if !changed {\n		return ErrUnchanged\n	}\n	s.outbox.Flush()\n"),
+			Edits:     edit(lifecycleFile, "	if !changed {\n		return ErrUnchanged\n	}\n	s.loadFell()\n", "	if !changed {\n		return ErrUnchanged\n	}\n	s.flush()\n"),
 			Test:      schedTest("TestPrefillDoneServesWhoWaits"),
 		},
 		{
