@@ -70,7 +70,7 @@ func (l *line) Run(allowance int) (left int, more bool) {
 			}
 		}
 		if l.moving == nil {
-			s.ledger.setDeficits(l.queue.Queue().Changed)
+			s.ledger.setDeficits(l.queue.Queue())
 		}
 		l.setTimer()
 	}

@@ -174,10 +174,16 @@ func (c *classCount) usage() queue.Usage {
 }
 
 // setDeficits notes the deficits that have changed, at the end of an epoch.
-func (l *ledger) setDeficits(changed func(yield func(class int, deficit int64))) {
+func (l *ledger) setDeficits(q *queue.Queue[*job]) {
+	changed := q.Changed()
+	if len(changed) == 0 {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	changed(func(class int, deficit int64) { l.mu.classes[class].deficit = deficit })
+	for _, class := range changed {
+		l.mu.classes[class].deficit = q.Deficit(class)
+	}
 }
 
 // stats describes the classes of a profile.

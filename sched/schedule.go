@@ -310,10 +310,15 @@ func (s *Scheduler) stand(ctx context.Context, j *job) (res result, left bool) {
 	s.arrivals.Push(&j.arrivalTicket)
 	perturb.Point()
 	s.enterTurn(arrivalAllowance)
+	gone := ctx.Done()
 	for j.state.Load() == jobWaiting {
+		if gone == nil {
+			<-j.wake
+			continue
+		}
 		select {
 		case <-j.wake:
-		case <-ctx.Done():
+		case <-gone:
 			err := contextError(j.id, ctx.Err())
 			if s.leave(j, err) {
 				return result{err: err}, true

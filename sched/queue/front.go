@@ -230,6 +230,9 @@ func (l *Lane[T]) mayBePassed() bool {
 	return false
 }
 
+// quiet reports whether no lane is open and nobody is on the way.
+func (f *front[T]) quiet() bool { return f.opened.len() == 0 && len(f.asking) == 0 }
+
 // best returns the open lane that goes first, after the freed ranks have asked all
 // before it; nil if none is open. It is not ok if the budget was used up before
 // that was clear.

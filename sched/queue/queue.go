@@ -280,7 +280,7 @@ func (q *Queue[T]) activate(c *class[T]) {
 	}
 	q.active = slices.Insert(q.active, at, c)
 	q.number(at)
-	q.touched = append(q.touched, c.index)
+	q.touch(c)
 }
 
 func (q *Queue[T]) deactivate(c *class[T]) {
@@ -288,7 +288,15 @@ func (q *Queue[T]) deactivate(c *class[T]) {
 	q.active = slices.Delete(q.active, at, at+1)
 	c.active = -1
 	q.number(at)
-	q.touched = append(q.touched, c.index)
+	q.touch(c)
+}
+
+// touch notes that a class's deficit may change. A class that is served over and
+// over is noted once.
+func (q *Queue[T]) touch(c *class[T]) {
+	if n := len(q.touched); n == 0 || q.touched[n-1] != c.index {
+		q.touched = append(q.touched, c.index)
+	}
 }
 
 // number notes the places of the active classes from one on.
@@ -309,15 +317,12 @@ func (q *Queue[T]) sortActive() {
 	q.number(0)
 }
 
-// Changed yields the classes whose deficit may have changed since the last call.
-func (q *Queue[T]) Changed(yield func(class int, deficit int64)) {
-	for _, class := range q.touched {
-		yield(class, q.classes[class].deficit)
-	}
+// Changed returns the classes whose deficit may have changed since the last call.
+// The list holds until the queue is changed.
+func (q *Queue[T]) Changed() []int {
+	changed := q.touched
 	q.touched = q.touched[:0]
-	for _, c := range q.active {
-		yield(c.index, c.deficit)
-	}
+	return changed
 }
 
 func sortByArrival[T any](entries []*Entry[T]) {

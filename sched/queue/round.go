@@ -57,11 +57,11 @@ type planned[T any] struct {
 // until Commit. It is not ok if the budget was used up before that was clear; what
 // was found out stays known.
 func (q *Queue[T]) Next(now int64, r Ranks[T], b *Budget) (e *Entry[T], ok bool) {
-	p := &q.plan
-	p.start(q)
-	if q.length == 0 {
+	if q.quiet() {
 		return nil, true
 	}
+	p := &q.plan
+	p.start(q)
 	look := looker[T]{q: q, now: now, ranks: r, budget: b}
 	at := look.pickVisiting()
 	if at < 0 && !look.usedUp {
@@ -80,6 +80,18 @@ func (q *Queue[T]) Next(now int64, r Ranks[T], b *Budget) (e *Entry[T], ok bool)
 	return p.served, true
 }
 
+// quiet reports whether nobody can run, as far as is known without a look.
+func (q *Queue[T]) quiet() bool {
+	for _, c := range q.active {
+		for i := range c.fronts {
+			if !c.fronts[i].quiet() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // Commit takes out the request that Next returned last, as served.
 func (q *Queue[T]) Commit() {
 	p := &q.plan
@@ -87,6 +99,7 @@ func (q *Queue[T]) Commit() {
 	for i := range p.at {
 		c := p.at[i].class
 		c.deficit, c.onVisit = p.at[i].deficit, p.at[i].onVisit
+		q.touch(c)
 	}
 	for _, c := range p.back {
 		q.ring.toBack(c)
