@@ -130,6 +130,10 @@ const (
 	slack = 32
 	// smallPath is the length up to which the room for a path is kept.
 	smallPath = 512
+	// idleMap and idlePath are the same for a rank without prompt blocks: there may
+	// be thousands of these, and what they keep nobody needs.
+	idleMap  = 8
+	idlePath = 64
 )
 
 type runKey struct {
@@ -247,18 +251,24 @@ func (t *blockTree) path(b *Booking) []uint64 {
 	return out
 }
 
-// shrink gives memory back after a spike: deleting from a Go map never does.
-// The copy is paid for by the deletions since the peak.
+// shrink gives memory back after a spike, and most of it once no blocks are left:
+// deleting from a Go map never does. The copy is paid for by the deletions since
+// the peak.
 func (t *blockTree) shrink() {
+	if len(t.runs) == 0 {
+		if t.peak > idleMap {
+			t.runs, t.peak = nil, 0
+		}
+		if cap(t.scratch) > idlePath {
+			t.scratch = nil
+		}
+		return
+	}
 	if t.peak <= smallMap || len(t.runs) > t.peak/8 {
 		return
 	}
 	old := t.runs
-	t.runs, t.peak = nil, len(old)
-	if len(old) == 0 {
-		return
-	}
-	t.runs = make(map[runKey]*run, len(old))
+	t.runs, t.peak = make(map[runKey]*run, len(old)), len(old)
 	for key, r := range old {
 		t.runs[key] = r
 	}

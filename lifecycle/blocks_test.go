@@ -363,17 +363,23 @@ func TestGoneBlocksAreFreed(t *testing.T) {
 	}
 }
 
-// TestRoomForPaths: a long path leaves no room behind, a short one does.
+// TestRoomForPaths: a long path leaves no room behind, a short one does while there
+// are others.
 func TestRoomForPaths(t *testing.T) {
 	t.Parallel()
 	r := NewRank(&recorder{t: t, live: map[string]bool{}})
-	var b Booking
+	var b, other Booking
+	r.Book(&other, fresh(20, 1<<40), nil)
 	for _, n := range []int{smallPath + 1, 20, smallPath} {
 		r.Book(&b, fresh(n, 0), nil)
 		r.Release(&b, nil)
 		if got := cap(r.blocks.scratch); got > 2*smallPath || (got >= n) != (n <= smallPath) {
 			t.Errorf("room for %d after a path of %d", got, n)
 		}
+	}
+	r.Release(&other, nil)
+	if got := cap(r.blocks.scratch); got > idlePath {
+		t.Errorf("room for %d on an idle rank", got)
 	}
 }
 

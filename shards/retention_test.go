@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"unsafe"
 
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 )
@@ -42,6 +43,55 @@ func TestEdgesLetGoOfLongPrompts(t *testing.T) {
 	}
 	runtime.KeepAlive(kept)
 	runtime.KeepAlive(env)
+}
+
+// Of bookings that have ended nothing stays, on the ranks and in the index, however
+// long their prompts were and whatever these shared.
+func TestReleasedPromptsLeaveNothing(t *testing.T) {
+	const ranks, bookings, blocks = 200, 40, 500
+	env := &Env{Now: func() int64 { return 0 }}
+	all := make([]*Shard, ranks)
+	for i := range all {
+		all[i] = NewShard(lifecycle.RankID{Worker: uint64(i)}, env)
+	}
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	path := make([]uint64, blocks)
+	for i, s := range all {
+		var live []*lifecycle.Booking
+		for k := range bookings {
+			for j := range path {
+				if path[j] = uint64(j); j > 20 {
+					path[j] = uint64(i*bookings+k)<<32 | uint64(j)
+				}
+			}
+			b := &lifecycle.Booking{}
+			s.Lock()
+			s.BookLocked(b, path)
+			s.Unlock()
+			live = append(live, b)
+		}
+		if i%2 == 0 {
+			defer func() { runtime.KeepAlive(live) }() // nor in a record that somebody still has
+		}
+		for _, b := range live {
+			s.Lock()
+			s.ReleaseLocked(b)
+			s.Unlock()
+		}
+	}
+	records := uint64(ranks / 2 * bookings * int(unsafe.Sizeof(lifecycle.Booking{})+16))
+	if after := heap(); after > before+records+ranks*2048 {
+		t.Errorf("%d bytes stay for each rank", (after-before-records)/ranks)
+	}
+	runtime.KeepAlive(env)
+	runtime.KeepAlive(all)
 }
 
 // The same while long and short prompts come and go, so that edges are split and

@@ -192,7 +192,7 @@ func shardsTable() []Mutation {
 			Name:      "let a worker that is added again have its old ranks",
 			Breaks:    "an upsert makes new ranks of those that stay",
 			Invariant: "7",
-			Edits:     edit(editFile, "at >= 0 && same {\n", "at >= 0 && newShard == nil {\n"),
+			Edits:     edit(editFile, "at >= 0 && same {\n", "at >= 0 && same && newShard == nil {\n"),
 			Test:      shardsTest("TestUpsertKeepsShards"),
 		},
 		{
@@ -333,6 +333,13 @@ func rankTable() []Mutation {
 			Invariant: "7",
 			Edits:     edit(rankFile, "	if b.Tracked && b.Tokens > 0 && !b.prefillDone {\n", "	if b.Tracked && b.Tokens > 0 {\n"),
 			Test:      rankTest("TestTransfer"),
+		},
+		{
+			Name:      "keep on an idle rank what its prompts took",
+			Breaks:    "thousands of ranks keep room that nobody needs",
+			Invariant: "10",
+			Edits:     edit(blocksFile, "		if t.peak > idleMap {\n			t.runs, t.peak = nil, 0\n		}\n", ""),
+			Test:      shardsTest("TestReleasedPromptsLeaveNothing"),
 		},
 	}
 }
