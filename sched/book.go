@@ -92,13 +92,11 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, error) {
 		(!a.turn || !chosen.Shard.HintedLocked() && !witness.Shard.HintedLocked()) &&
 		(!gated || a.idleLocked(witness)) &&
 		a.look.StandsLocked(choice, &load) && a.trackLocked(choice)
-	if holds {
-		s.takeLocked(a, choice, chosen.Shard)
-	}
 	if !holds {
 		a.told.Drop()
 		return lostRace, nil
 	}
+	s.takeLocked(a, choice, chosen.Shard)
 	return decided, nil
 }
 

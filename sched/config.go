@@ -26,7 +26,7 @@ type Config struct {
 	Model  string
 
 	// Selector chooses among the eligible ranks. Nil means selector.KV();
-	// selector.Compose makes one of one's own.
+	// selector.Compose makes a custom one.
 	Selector selector.Selector
 	// OverlapCredit and PrefillScale weigh cached blocks and prefill work in the
 	// KV cost; nil means 1. CreditDecay and RequestWeight default to 0, which
@@ -177,12 +177,12 @@ func WithClock(c clock.Clock) Option {
 	}
 }
 
-// WithObserver has f told what becomes of requests. It can neither block nor break
-// the scheduler: where f is slower than the events come, those for which there is
-// no room in Config.EventBuffer are dropped and counted in Stats.EventsDropped. The
-// events of one request come in order, apart from those dropped. Each of several
-// observers is told, unless one before it ends the goroutine (runtime.Goexit), which
-// no observer should. Nil changes nothing.
+// WithObserver sets an observer, which receives what becomes of requests. It can
+// neither block nor break the scheduler: where f is slower than the events come,
+// those for which there is no room in Config.EventBuffer are dropped and counted in
+// Stats.EventsDropped. The events of one request come in order, apart from those
+// dropped. Each of several observers receives all events, unless one before it ends
+// the goroutine (runtime.Goexit), which no observer should. Nil changes nothing.
 func WithObserver(f Observer) Option {
 	return func(o *options) {
 		if f != nil {
@@ -199,11 +199,11 @@ func WithObserver(f Observer) Option {
 // one holds up no request. Nil, the default, logs nothing.
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 
-// WithDecisionHook has f told every decision, one at a time and in decision
-// order, for simulations and tests; to watch a scheduler at work take WithObserver.
-// f is called by whichever caller of the scheduler comes by, while no lock
-// is held; it may call the scheduler, but while it runs no further decision is
-// told. A panic in f is swallowed; f must not end its goroutine.
+// WithDecisionHook sets a hook that receives every decision, one at a time and in
+// decision order, for simulations and tests; to watch a scheduler at work take
+// WithObserver. f is called by the next caller of the scheduler that holds no lock;
+// it may call the scheduler, but while it runs it receives no further decision. A
+// panic in f is counted and goes no further; f must not end its goroutine.
 func WithDecisionHook(f func(Decision)) Option { return func(o *options) { o.onDecision = f } }
 
 // WithOverlapRefresher has f called for a request that waited longer than

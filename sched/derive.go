@@ -39,7 +39,7 @@ func (r *Request) derive(params *selector.Params, d *pool.Request) error {
 				o.Rank, o.Device, o.Host, o.Disk)
 		}
 	}
-	if len(r.PreferredTaints) > 0 { // a range over no map takes its time
+	if len(r.PreferredTaints) > 0 { // even an empty range over a map costs
 		for taint, weight := range r.PreferredTaints {
 			if !finite(weight) {
 				return fault("weight %v of preferred taint %q: must be finite", weight, taint)

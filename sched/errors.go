@@ -18,7 +18,7 @@ var (
 	// ErrInvalid: a value of a request, worker, profile or config breaks a rule.
 	ErrInvalid = errors.New("invalid")
 	// ErrNoEndpoints: no rank satisfies the constraints of the request, or none
-	// that does is wanted by a selector of one's own.
+	// that does is wanted by a custom selector.
 	ErrNoEndpoints = errors.New("no-endpoints")
 	// ErrOverloaded: ranks satisfy the constraints, and all are overloaded.
 	ErrOverloaded = errors.New("overloaded")
@@ -47,7 +47,7 @@ var (
 	// one that is known.
 	ErrStaleIncarnation = errors.New("stale-incarnation")
 
-	// ErrSelector: a selector of one's own returned an error, no rank or a cost that
+	// ErrSelector: a custom selector returned an error, no rank or a cost that
 	// is not finite, or panicked.
 	ErrSelector = errors.New("selector-failed")
 	// ErrInternal: what decides about the request panicked or ended its goroutine.
@@ -73,7 +73,7 @@ type Error struct {
 	Request string
 	// Class is the policy class, for refusals that concern one.
 	Class string
-	// Limit names the limit that was met: requests, raw-tokens, cached-tokens.
+	// Limit names the limit reached: requests, raw-tokens, cached-tokens.
 	Limit string
 	// Usage and Bound are that limit's use and its bound at the decision.
 	Usage, Bound int64

@@ -89,7 +89,7 @@ func bookingTable() []Mutation {
 			Breaks:    "selection and booking are two steps",
 			Invariant: "1, 2",
 			Edits: []Edit{
-				{bookFile, "	if holds {\n		s.takeLocked(a, choice, chosen.Shard)\n	}\n", "	if holds {\n		shards.UnlockBoth(chosen.Shard, witness.Shard)\n		perturb.Point()\n		shards.LockBoth(chosen.Shard, witness.Shard)\n		s.takeLocked(a, choice, chosen.Shard)\n	}\n"},
+				{bookFile, "	s.takeLocked(a, choice, chosen.Shard)\n", "	shards.UnlockBoth(chosen.Shard, witness.Shard)\n	perturb.Point()\n	shards.LockBoth(chosen.Shard, witness.Shard)\n	s.takeLocked(a, choice, chosen.Shard)\n"},
 			},
 			Test: hammered("TestOnePlaceIsBookedOnce"),
 		},
