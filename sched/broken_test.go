@@ -2,6 +2,7 @@ package sched_test
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -124,5 +125,37 @@ func TestBrokenClockStandsStill(t *testing.T) {
 		require.NoError(t, b.Release())
 	}
 	require.Positive(t, s.Stats().HookPanics)
+	requireIdle(t, s)
+}
+
+// A recheck of more lanes than one epoch can look at comes to an end, whatever
+// else is going on.
+func TestRecheckOfManyLanesEnds(t *testing.T) {
+	t.Parallel()
+	s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
+	addWorkers(t, s, 64)
+	var held []*sched.Booking
+	for w := range uint64(64) {
+		held = append(held, schedule(t, s, sched.Request{ID: fmt.Sprint("held ", w), ISL: 10, Pin: pin(w + 1)}))
+	}
+	lanes := 2000
+	if testing.Short() {
+		lanes = 600
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var callers []*caller
+	for i := range lanes {
+		excluded := []uint64{1 + uint64(i%32), 33 + uint64(i/32%32), 100 + uint64(i)}
+		callers = append(callers, call(ctx, s, sched.Request{ID: fmt.Sprint(i), ISL: 10, Excluded: excluded}))
+	}
+	waitFor(t, s, int64(lanes))
+	require.NoError(t, s.Recheck(withTimeout(t)))
+	cancel()
+	for _, c := range callers {
+		<-c.done
+	}
+	for _, b := range held {
+		require.NoError(t, b.Release())
+	}
 	requireIdle(t, s)
 }

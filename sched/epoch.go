@@ -53,11 +53,12 @@ func (l *line) Run(allowance int) (left int, more bool) {
 	s.counters.epochs.Inc()
 	l.budget, l.steps, l.undone, l.late = queue.NewBudget(allowance), 0, false, false
 	l.detach()
-	waiters := s.rechecks.take()
+	rechecks := s.rechecks.take()
+	l.rechecks = append(l.rechecks, rechecks...)
 	if l.queue == nil && l.next < len(l.arrivals) {
 		l.build()
 	}
-	if l.queue != nil && len(waiters) > 0 {
+	if l.queue != nil && len(rechecks) > 0 {
 		l.queue.Queue().OpenAll()
 	}
 	more = l.work() || l.undone || l.late
@@ -74,12 +75,11 @@ func (l *line) Run(allowance int) (left int, more bool) {
 		}
 		l.setTimer()
 	}
-	for _, done := range waiters {
-		if more {
-			s.rechecks.add(done)
-		} else {
+	if !more {
+		for _, done := range l.rechecks {
 			close(done)
 		}
+		l.rechecks = nil
 	}
 	return l.budget.Left(), more
 }

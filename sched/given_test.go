@@ -140,8 +140,8 @@ func TestBookingIsMarkedAgainstCopies(t *testing.T) {
 	require.True(t, marked)
 }
 
-// waitFor waits until so many requests wait.
+// waitFor waits until so many requests stand in line.
 func waitFor(t testing.TB, s *sched.Scheduler, n int64) {
 	t.Helper()
-	require.Eventually(t, func() bool { return s.Stats().Waiting == n }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return inLine(s) == n }, time.Minute, time.Millisecond)
 }

@@ -44,6 +44,8 @@ type line struct {
 	undone bool
 	// late: due times or ttls that have come are left for the next epoch.
 	late bool
+	// rechecks are the callers that are answered once nothing is left to do.
+	rechecks []chan struct{}
 	// current is the job that is being decided, so that it is known whose fault a
 	// break was; stuck counts breaks in a row without one.
 	current *job
