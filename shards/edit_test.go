@@ -314,15 +314,16 @@ func TestAnnouncingCostsWhatChanges(t *testing.T) {
 	table, looked := NewTable(), 0
 	var index *LoadIndex
 	show := func() {
+		old := 0
+		if index != nil {
+			old = index.looked
+		}
 		next := table.Reindex(index, weights)
 		if next != index {
-			index = next
-		} else if index != nil {
-			looked -= index.looked
+			index, old = next, 0
 		}
-		table.Shown(index)
-		if index != nil {
-			looked += index.looked
+		if table.Shown(index); index != nil {
+			looked += index.looked - old
 		}
 	}
 	var before, after runtime.MemStats
@@ -357,5 +358,61 @@ func TestAnnouncingCostsWhatChanges(t *testing.T) {
 	}
 	if looked > 10*100 {
 		t.Errorf("%d ranks are looked at for 300 changes of a worker", looked)
+	}
+}
+
+// The load index has each rank of the newest table, shown if it may be chosen,
+// whatever was changed since it last learned of one.
+func TestIndexFollowsTables(t *testing.T) {
+	t.Parallel()
+	env := &Env{Now: func() int64 { return 0 }}
+	newShard := func(id lifecycle.RankID) *Shard { return NewShard(id, env) }
+	rnd := rand.New(rand.NewPCG(8, 8))
+	table, indexes := NewTable(), 0
+	var index *LoadIndex
+	for range 2000 {
+		var gone []*Shard
+		for range 1 + rnd.IntN(3) { // several changes in one
+			id := rnd.Uint64N(40)
+			var left []*Shard
+			switch rnd.IntN(7) {
+			case 0:
+				table = table.WithOverloaded([]uint64{id, rnd.Uint64N(40)})
+			case 1:
+				table = table.WithAvailable([][]uint64{nil, {id, 1, 2, 3, 4, 5, 6, 7, 8, 9}}[rnd.IntN(2)])
+			case 2:
+				if next, ok := table.WithDraining(id, rnd.IntN(2) == 0); ok {
+					table = next
+				}
+			case 3:
+				if next, ranks, ok := table.Without(id); ok {
+					table, left = next, ranks
+				}
+			default:
+				w := Worker{ID: id, Ranks: 1 + rnd.Uint32N(3), Incarnation: []string{"x", "y"}[rnd.IntN(8)/7]}
+				table, left, _ = table.With([]Worker{w}, newShard)
+			}
+			gone = append(gone, left...)
+		}
+		next := table.Reindex(index, Weights{1, 1, 1})
+		if next != index {
+			index, indexes = next, indexes+1
+		}
+		for _, s := range gone {
+			s.Lock()
+			s.KillLocked()
+			s.Unlock()
+		}
+		table.Shown(index)
+		for i := range table.slots {
+			slot := &table.slots[i]
+			at := &slot.Shard.mu.spot
+			if at.index != index || index != nil && at.hidden != (!slot.Available || slot.Overloaded) {
+				t.Fatalf("rank %v is in the index: %t, hidden: %t; %+v", slot.Rank, at.index == index, at.hidden, slot)
+			}
+		}
+	}
+	if indexes < 3 {
+		t.Fatalf("only %d indexes", indexes)
 	}
 }

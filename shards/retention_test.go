@@ -87,7 +87,7 @@ func TestReleasedPromptsLeaveNothing(t *testing.T) {
 		}
 	}
 	records := uint64(ranks / 2 * bookings * int(unsafe.Sizeof(lifecycle.Booking{})+16))
-	if after := heap(); after > before+records+ranks*2048 {
+	if after := heap(); after > before+records+ranks*512 {
 		t.Errorf("%d bytes stay for each rank", (after-before-records)/ranks)
 	}
 	runtime.KeepAlive(env)

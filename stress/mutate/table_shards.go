@@ -249,7 +249,7 @@ func shardsTable() []Mutation {
 			Breaks:    "an overloaded rank opens the gate for all",
 			Invariant: "1",
 			Edits:     edit(editFile, "		t.last = &edit{touched, t.last}\n", "		t.last = &edit{before: t.last}\n"),
-			Test:      poolTest("TestIndexedLookAgreesWithTheScan"),
+			Test:      shardsTest("TestIndexFollowsTables"),
 		},
 		{
 			Name:      "use the thresholds of another profile",
