@@ -26,10 +26,18 @@ import (
 //     rank is under way and no instant has passed at which time alone unblocks
 //     somebody: those were freed for others, who have not been looked at yet.
 //
-// If not, the race is lost and the caller looks again. After some lost races,
-// and always with a busy_worker_ratio, whose gate depends on all ranks at once,
-// the eligible ranks are locked together, and look, choice and booking happen
-// under their locks: then there is nothing to lose a race to.
+// With a busy_worker_ratio, whose gate depends on all ranks at once, there is no
+// witness: the busy ranks are counted under the rank's lock and that of the count, and
+// the booking is made before these are given back. No rank becomes busy or idle
+// meanwhile but by time, so what was counted is true when the booking is made. (Two
+// that count without it would each count the other's rank as idle, and both book.)
+// What was freed for others and may have made the count low enough has its hint
+// under way; in the turn none may be.
+//
+// If not, the race is lost and the caller looks again. After some lost races, and
+// with a ratio where the ranks are too few to be counted, the eligible ranks are
+// locked together, and look, choice and booking happen under their locks: then there
+// is nothing to lose a race to.
 type attempt struct {
 	job   *job
 	look  *pool.Look
@@ -51,10 +59,11 @@ type attempt struct {
 // the look was taken.
 func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, error) {
 	rules := a.world.Profile.Class(a.class)
-	if exclusive || rules.BusyWorkerRatio > 0 && rules.BusyWorkerRatio < 1 {
+	counted := rules.BusyWorkerRatio > 0 && rules.BusyWorkerRatio < 1
+	if exclusive || counted && !a.look.CountsBusy() {
 		return s.attemptLocked(a)
 	}
-	gated := rules.CanQueue()
+	gated := rules.CanQueue() && !counted
 	choice, failed := a.look.Choose(s.rand)
 	if failed != nil {
 		return decided, failureError(a.job.id, failed)
@@ -64,7 +73,7 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, error) {
 		// Reserved before the look at who waits, so that they are told later.
 		told := s.journal.Reserve(Decision{Kind: DecisionAdmitted, Request: a.job.id, Query: true, Placement: p})
 		// If the witness has not moved it was one when nobody was found to wait.
-		if !s.undisturbed(a) || gated && !a.look.StillIdle(choice.Candidate) {
+		if !s.undisturbed(a) || gated && !a.look.StillIdle(choice.Candidate) || counted && !s.roomFor(a) {
 			told.Drop()
 			return lostRace, nil
 		}
@@ -86,18 +95,38 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, error) {
 	perturb.Point()
 	shards.LockBoth(chosen.Shard, witness.Shard)
 	defer shards.UnlockBoth(chosen.Shard, witness.Shard) // also if the clock panics
+	if counted {
+		if !a.look.CountsBusy() { // anew: the choice may have looked at all ranks
+			return lostRace, nil
+		}
+		a.look.LockCount(chosen.Shard)
+		defer a.look.UnlockCount(chosen.Shard)
+	}
 	s.reserve(a)
 	load := chosen.Shard.LoadLocked()
 	holds := !chosen.Shard.DeadLocked() && s.undisturbed(a) &&
 		(!a.turn || !chosen.Shard.HintedLocked() && !witness.Shard.HintedLocked()) &&
 		(!gated || a.idleLocked(witness)) &&
+		(!counted || a.look.MayTakeLocked(chosen, &load) && a.look.RoomLocked() && (!a.turn || !s.env.Hints().Pending())) &&
 		a.look.StandsLocked(choice, &load) && a.trackLocked(choice)
+	perturb.Point()
 	if !holds {
 		a.told.Drop()
 		return lostRace, nil
 	}
 	s.takeLocked(a, choice, chosen.Shard)
 	return decided, nil
+}
+
+// roomFor reports whether the share of ranks that are busy for the class lets a query
+// go on, and still nobody else's turn has come.
+func (s *Scheduler) roomFor(a *attempt) bool {
+	if !a.look.CountsBusy() {
+		return false
+	}
+	a.look.LockCount(nil)
+	defer a.look.UnlockCount(nil)
+	return a.look.RoomLocked() && s.undisturbed(a)
 }
 
 // attemptLocked looks, chooses and books with all eligible ranks locked. Code of

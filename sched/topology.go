@@ -200,12 +200,13 @@ func (s *Scheduler) replace(edit func(*pool.World) (gone []*shards.Shard, err er
 	s.edit.Lock()
 	defer s.edit.Unlock()
 	next := *s.world.Load()
-	before := next.Table
+	before := next
 	gone, err := edit(&next)
 	if err != nil {
 		return err
 	}
-	if next.Table != before {
+	moved := next.Table != before.Table || pool.CountOtherwise(before.Profile, next.Profile)
+	if moved {
 		next.Index = next.Table.Reindex(next.Index, pool.IndexWeights(s.params))
 	}
 	if next.Profile.CanQueue() {
@@ -217,13 +218,15 @@ func (s *Scheduler) replace(edit func(*pool.World) (gone []*shards.Shard, err er
 	// From here on nothing is booked on ranks that are gone: a booking
 	// checks under the rank's lock that its world still stands, so what was
 	// booked before is seen by the drop, which takes the lock after.
-	s.world.Store(next.Made())
+	world := next.Made()
+	s.world.Store(world)
 	s.env.Watch(watched)
 	perturb.Point()
 	for _, shard := range gone {
 		s.dropRank(shard)
 	}
-	if next.Table != before {
+	if moved {
+		world.CountBusy(before.Profile)
 		next.Table.Shown(next.Index)
 	}
 	return nil

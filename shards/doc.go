@@ -9,7 +9,8 @@
 //	                   ├─ published load            read without the lock
 //	                   └─ hint mark ── capacity.Ring
 //	Prefixes: path of block hashes → ranks that hold it, and how deep
-//	LoadIndex: the least loaded of many ranks
+//	LoadIndex: the least loaded of many ranks, and how many are busy
+//	Selection: the ranks that a request's constraints leave
 //
 // # Lock order
 //
@@ -17,10 +18,11 @@
 //
 //  1. sched.Scheduler.edit, which serialises changes of the table;
 //  2. one rank; or two or more, in the order of their id, then of their age;
-//  3. leaves, taken under any of these and never while holding each other: a
+//  3. the count of busy ranks of LoadIndex;
+//  4. leaves, taken under any of these and never while holding each other: a
 //     stripe of the table of ids, an edge of Prefixes (and under it a bucket of its
 //     map) or its list of seats, a group of LoadIndex or its list of places, the ledger of waiting requests, the decision journal, the ttl timer;
-//  4. whatever the injected clock and random source lock themselves.
+//  5. whatever the injected clock and random source lock themselves.
 //
 // The turn (package sequencer) is not a lock and nobody waits for it; its holder
 // takes the locks above as anybody does. No callback of the embedder's, channel

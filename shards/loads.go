@@ -105,6 +105,7 @@ type LoadIndex struct {
 	// looked at for tables; both of whoever changes tables, one at a time.
 	known  *edit
 	looked int
+	count  busyCount
 
 	mu struct {
 		sync.Mutex
@@ -214,6 +215,12 @@ type spot struct {
 	at     int
 	hidden bool
 	loose  uint8 // a bit for each dimension
+	// busy and fading have a bit for each rule, as the count of the index has them;
+	// written under its lock too. counting: the lock of the count is held by who has
+	// the rank's.
+	busy, fading uint8
+	counting     bool
+	rules        *Rules // nil if the rank is not counted
 }
 
 // take gives a spot to a shard, hidden; it reports whether there was room.
@@ -237,6 +244,11 @@ func (x *LoadIndex) take(s *Shard) bool {
 func (x *LoadIndex) give(s *Shard) {
 	s.mu.spot.hidden = true
 	x.update(s, nil)
+	if s.mu.spot.rules != nil {
+		x.count.Lock()
+		x.uncount(s)
+		x.count.Unlock()
+	}
 	at := s.mu.spot.at
 	s.mu.spot = spot{}
 	s.spot.Store(noSpot)

@@ -100,7 +100,7 @@ type Shard struct {
 	// Written under mu, and seldom; read by all.
 	spot atomic.Int64
 
-	_ [16]byte
+	_ [8]byte
 	// The published load stands on cache lines of its own, so that readers do not
 	// slow down who waits for the lock. A test holds that; the allocator aligns
 	// what has a multiple of 128 bytes to that much.
@@ -254,6 +254,15 @@ func (s *Shard) ReleaseLocked(b *lifecycle.Booking) {
 // TransferLocked moves a booking to another shard. REQUIRES: both locks.
 func (s *Shard) TransferLocked(b *lifecycle.Booking, to *Shard, tokens int64) {
 	s.mu.rank.Transfer(b, &to.mu.rank, tokens, s.env.Now)
+	if x := s.mu.spot.index; s.mu.spot.rules != nil && s != to {
+		// In between the load is on neither, or on both: nobody may count then.
+		x.LockCount(s)
+		defer x.UnlockCount(s)
+		if to.mu.spot.index == x {
+			to.mu.spot.counting = true
+			defer func() { to.mu.spot.counting = false }()
+		}
+	}
 	s.publishLocked()
 	to.publishLocked()
 }
@@ -286,15 +295,25 @@ func (s *Shard) CheckLocked() error { return s.mu.rank.Check() }
 // the lock: whoever books here later sees either both or neither. The mark comes
 // after the load, so that whoever clears it reads the new load.
 func (s *Shard) publishLocked() {
+	load := s.mu.rank.Load()
+	if s.mu.spot.rules == nil || !s.beginCountLocked(&load) {
+		s.publishLoadLocked(&load)
+		return
+	}
+	count := &s.mu.spot.index.count
+	s.publishLoadLocked(&load)
+	count.Unlock()
+}
+
+func (s *Shard) publishLoadLocked(load *lifecycle.Load) {
 	var before lifecycle.Load
 	s.published.read(&before)
-	load := s.mu.rank.Load()
-	s.published.write(&load)
+	s.published.write(load)
 	if x := s.mu.spot.index; x != nil {
-		x.update(s, &load)
+		x.update(s, load)
 	}
 	perturb.Point()
-	freed := s.env.Watched().Frees(&before, &load)
+	freed := s.env.Watched().Frees(&before, load)
 	if s.mu.dead {
 		s.leaveSeatLocked()
 	}

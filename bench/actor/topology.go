@@ -36,7 +36,7 @@ func (e *Engine) edit(f func(*pool.World) (gone []*shards.Shard, err error)) err
 func (c *core) adopt(next pool.World, gone []*shards.Shard) {
 	e := c.e
 	old := e.world.Load()
-	moved := e.config.Index && next.Table != old.Table
+	moved := e.config.Index && (next.Table != old.Table || pool.CountOtherwise(old.Profile, next.Profile))
 	if moved {
 		next.Index = next.Table.Reindex(next.Index, pool.IndexWeights(e.params))
 	}
@@ -62,6 +62,7 @@ func (c *core) adopt(next pool.World, gone []*shards.Shard) {
 		c.dropped += int64(len(dropped))
 	}
 	if moved {
+		world.CountBusy(old.Profile)
 		world.Table.Shown(world.Index)
 	}
 	c.line.Queue().OpenAll()

@@ -27,7 +27,11 @@ const exactTries = 8
 func (l *Look) Gate(w *World, r *Request, class int, at Instant, exact bool) queue.Gate {
 	l.World, l.Request, l.Class, l.Instant = w, r, class, at
 	l.retests = l.retests[:0]
-	if !exact && w.Index != nil {
+	if counts(w.Profile.Class(class)) {
+		if gate, ok := l.gateCounted(); ok {
+			return gate
+		}
+	} else if !exact && w.Index != nil {
 		if gate, ok := l.gateIndexed(); ok {
 			return gate
 		}

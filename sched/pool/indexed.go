@@ -88,7 +88,8 @@ func (l *Look) takeIndexed(w *World, r *Request, class int, at Instant) bool {
 		return false
 	}
 	gated := class >= 0 && w.Profile.Class(class).CanQueue()
-	if gated && !w.indexedGate(class) {
+	counted := gated && counts(w.Profile.Class(class))
+	if gated && !counted && !w.indexedGate(class) || counted && w.ratios.rule[class] < 0 {
 		return false
 	}
 	epoch, ok := w.Index.Begin()
@@ -101,6 +102,13 @@ func (l *Look) takeIndexed(w *World, r *Request, class int, at Instant) bool {
 	places, ok := l.constrain(epoch)
 	if !ok {
 		return false
+	}
+	busy := 0
+	if counted {
+		if l.epoch = epoch; !l.countNow() {
+			return false
+		}
+		busy = l.Busy
 	}
 	x.used, x.inTurn, x.drawn, x.least = false, false, way.drawn, math.MaxInt64
 	l.places, l.busy, l.candidates = l.places[:0], l.busy[:0], l.candidates[:0]
@@ -122,8 +130,8 @@ func (l *Look) takeIndexed(w *World, r *Request, class int, at Instant) bool {
 		l.fillOverlaps()
 		l.applyDepths(slots, x.common)
 	}
-	l.Busy = 0
-	if gated && l.IdleCandidate(-1) < 0 && !l.findWitness(slots) || !w.Index.Holds(epoch) {
+	l.Busy = busy
+	if gated && !counted && !l.witnessed(slots) || !w.Index.Holds(epoch) {
 		x.moved = true
 		return false
 	}
@@ -421,6 +429,12 @@ func (j *judge) Take(s *shards.Shard) bool {
 		}
 	}
 	return false
+}
+
+// witnessed finds out whether a rank is idle for the class: a candidate, or another.
+func (l *Look) witnessed(slots []shards.Slot) bool {
+	l.Busy = 0
+	return l.IdleCandidate(-1) >= 0 || l.findWitness(slots)
 }
 
 // findWitness adds an idle rank, if there is one, as a candidate that is not to be

@@ -35,7 +35,13 @@ func TestIndexedLookAgreesWithTheScan(t *testing.T) {
 			at := At(p.now)
 			scan.TakeWhole(p.world, r, class, at)
 			gate := &Look{Rand: rnd, World: p.world, Request: r, Class: max(class, 0), Instant: at}
-			if got, ok := gate.gateIndexed(); ok {
+			got, ok := gate.gateIndexed()
+			if counts(p.world.Profile.Class(gate.Class)) {
+				if got, ok = gate.gateCounted(); ok {
+					used["counted"]++
+				}
+			}
+			if ok {
 				all := &Look{}
 				full := all.Gate(p.world, r, max(class, 0), at, true)
 				require.Equal(t, full.MustWait, got.MustWait)
@@ -85,7 +91,7 @@ func TestIndexedLookAgreesWithTheScan(t *testing.T) {
 				require.True(t, indexed.TrackLocked(choice))
 			}
 		}
-		for _, name := range []string{"kv", "least-loaded", "random", "round-robin", "power-of-two", "gate"} {
+		for _, name := range []string{"kv", "least-loaded", "random", "round-robin", "power-of-two", "gate", "counted"} {
 			require.Greater(t, used[name], looks/30, "seed %d: %s", seed, name)
 		}
 	}
@@ -147,6 +153,8 @@ policy_classes:
   - {name: f, policy_family: f, cache_bucket: all, quantum: 1, prefill_busy_threshold: 30}
   - {name: open, quantum: 1}
   - {name: frac, quantum: 1, prefill_busy_threshold_frac: 0.5}
+  - {name: tenth, quantum: 1, prefill_busy_threshold: 30, busy_worker_ratio: 0.1}
+  - {name: half, quantum: 1, prefill_busy_threshold: 30, prefill_busy_threshold_frac: 0.9, max_requests_per_rank: 2, busy_worker_ratio: 0.5}
 `
 
 func newIndexedPool(t *testing.T, ranks int, rnd *rand.Rand) *indexedPool {
@@ -165,6 +173,10 @@ func (p *indexedPool) params() selector.Params {
 
 func (p *indexedPool) change(edit func(*shards.Table) (*shards.Table, []*shards.Shard)) {
 	next := *p.world
+	before := next.Profile
+	if next.Index == nil {
+		before = nil
+	}
 	var gone []*shards.Shard
 	next.Table, gone = edit(next.Table)
 	next.Index = next.Table.Reindex(next.Index, IndexWeights(p.params()))
@@ -178,6 +190,7 @@ func (p *indexedPool) change(edit func(*shards.Table) (*shards.Table, []*shards.
 		}
 		s.Unlock()
 	}
+	p.world.CountBusy(before)
 	next.Table.Shown(next.Index)
 }
 

@@ -59,6 +59,7 @@ type Look struct {
 	whole bool
 
 	indexed indexed
+	epoch   uint64 // of the index, when busy ranks are counted
 	// scanned counts the ranks whose load was read, asked those that were asked for
 	// their depth.
 	scanned, asked int

@@ -27,6 +27,8 @@ type World struct {
 	needs   selector.Needs
 	// busy says when a rank is busy for a class.
 	busy *thresholds
+	// ratios says how busy ranks are counted for the classes with a ratio.
+	ratios *ratios
 }
 
 // Made returns the world with what follows from its other fields filled in; it may
@@ -35,6 +37,7 @@ func (w World) Made() *World {
 	w.builtin, w.load = selector.Builtin(w.Selector), selector.LoadOf(w.Selector)
 	w.needs = needsSafely(w.Selector)
 	w.busy = w.thresholdsFor()
+	w.ratios = w.ratiosFor()
 	return &w
 }
 

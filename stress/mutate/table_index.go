@@ -7,6 +7,7 @@ const (
 	indexingFile  = "shards/indexing.go"
 	indexedFile   = "sched/pool/indexed.go"
 	drawnFile     = "sched/pool/drawn.go"
+	countFile     = "shards/count.go"
 	fewFile       = "sched/pool/few.go"
 )
 
@@ -166,6 +167,42 @@ func indexTable() []Mutation {
 			Invariant: "bounded favour",
 			Edits:     edit(fewFile, "	if first == nil {\n		f.mu.free++\n", "	if f.mu.free++; first == nil {\n"),
 			Test:      poolTest("TestLooksAreTakenInTheOrderInWhichTheyWereAskedFor"),
+		},
+		{
+			Name:      "count busy ranks without holding them",
+			Breaks:    "two callers each count the other's rank as idle, and both book",
+			Invariant: "1",
+			Edits:     edit(bookFile, "		a.look.LockCount(chosen.Shard)\n		defer a.look.UnlockCount(chosen.Shard)\n", ""),
+			Test:      Test{Package: "sched", Name: "TestRatioIsNotOverrun", Tags: "perturb"},
+		},
+		{
+			Name:      "lock all ranks for a ratio",
+			Breaks:    "every admission waits for every rank's lock",
+			Invariant: "bounded work",
+			Edits:     edit(bookFile, "	if exclusive || counted && !a.look.CountsBusy() {\n", "	if exclusive || counted {\n"),
+			Test:      schedTest("TestRatioLocksNoOtherRank"),
+			Hangs:     true,
+		},
+		{
+			Name:      "do not count anew when the pool changes",
+			Breaks:    "ranks that came are not counted",
+			Invariant: "1",
+			Edits:     edit("sched/topology.go", "		world.CountBusy(before.Profile)\n", ""),
+			Test:      schedTest("TestRatioFollowsThePool"),
+		},
+		{
+			Name:      "count while a booking is halfway between two ranks",
+			Breaks:    "a rank too few is counted as busy",
+			Invariant: "1",
+			Edits:     edit(shardFile, "		x.LockCount(s)\n		defer x.UnlockCount(s)\n", "		x.count.Lock()\n		x.count.Unlock()\n		s.mu.spot.counting = s.mu.dead\n"),
+			Test:      Test{Package: "shards", Name: "TestBookingThatMovesIsCountedOnce", Tags: "perturb"},
+		},
+		{
+			Name:      "count a rank that time makes idle as busy",
+			Breaks:    "requests wait beside ranks that are idle by now",
+			Invariant: "6",
+			Edits:     edit(countFile, "			fading |= 1 << i\n", "			busy |= 1 << i\n"),
+			Test:      poolTest("TestIndexedLookAgreesWithTheScan"),
 		},
 		{
 			Name:      "draw an excluded rank",

@@ -213,7 +213,7 @@ func lineTable() []Mutation {
 			Name:      "answer a query by ranks that moved",
 			Breaks:    "a query is served though at no instant enough ranks were idle",
 			Invariant: "1, 4",
-			Edits:     edit(bookFile, "	if exclusive || rules.BusyWorkerRatio > 0 && rules.BusyWorkerRatio < 1 {\n", "	if exclusive || !a.job.query && rules.BusyWorkerRatio > 0 && rules.BusyWorkerRatio < 1 {\n"),
+			Edits:     edit(bookFile, "	if exclusive || counted && !a.look.CountsBusy() {\n", "	if exclusive || !a.job.query && counted && !a.look.CountsBusy() {\n"),
 			Test:      schedTest("TestQueryWasServedAtOneInstant"),
 		},
 		{

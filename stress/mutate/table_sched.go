@@ -109,13 +109,6 @@ func bookingTable() []Mutation {
 			Test: scriptTest("round_robin.txt"),
 		},
 		{
-			Name:      "book one rank alone though the class has a ratio",
-			Breaks:    "the gate, which depends on all ranks, is that of a moment ago",
-			Invariant: "1",
-			Edits:     edit(bookFile, "	if exclusive || rules.BusyWorkerRatio > 0 && rules.BusyWorkerRatio < 1 {\n", "	if exclusive || rules.BusyWorkerRatio > 1 {\n"),
-			Test:      schedTest("TestRatioIsLookedAtUnderAllLocks"),
-		},
-		{
 			Name:      "choose under the locks by what was seen before",
 			Breaks:    "the gate of a ratio is that of a moment ago",
 			Invariant: "1",

@@ -24,7 +24,7 @@ func shardsTable() []Mutation {
 			Breaks:    "the drainer clears the mark and reads the old load",
 			Invariant: "6",
 			Edits: []Edit{
-				{shardFile, "	load := s.mu.rank.Load()\n	s.published.write(&load)\n", "	load := s.mu.rank.Load()\n	defer s.published.write(&load)\n"},
+				{shardFile, "	s.published.write(load)\n", "	defer s.published.write(load)\n"},
 			},
 			Test: hammered("TestReleaseRacesWithAnArrival"),
 		},
@@ -34,7 +34,7 @@ func shardsTable() []Mutation {
 			Invariant: "6",
 			Edits: []Edit{
 				{shardFile, "	NoPrefixIndex bool\n", "	NoPrefixIndex bool\n	Waits         func() bool\n"},
-				{shardFile, "	load := s.mu.rank.Load()\n	s.published.write(&load)\n", "	load := s.mu.rank.Load()\n	waits := s.env.Waits == nil || s.env.Waits()\n	s.published.write(&load)\n"},
+				{shardFile, "	s.published.write(load)\n", "	waits := s.env.Waits == nil || s.env.Waits()\n	s.published.write(load)\n"},
 				{shardFile, "	if !freed || s.mu.dead {\n", "	if !freed || s.mu.dead || !waits {\n"},
 				{newFile, "	s.env = &shards.Env{Now: s.now}\n", "	s.env = &shards.Env{Now: s.now, Waits: func() bool { return s.waiting.Load() != 0 }}\n"},
 			},
@@ -79,7 +79,7 @@ func shardsTable() []Mutation {
 			Name:      "leave no hint at the rank a transfer leaves",
 			Breaks:    "what it frees is noticed by nobody",
 			Invariant: "6",
-			Edits:     edit(shardFile, "	s.mu.rank.Transfer(b, &to.mu.rank, tokens, s.env.Now)\n	s.publishLocked()\n", "	s.mu.rank.Transfer(b, &to.mu.rank, tokens, s.env.Now)\n"),
+			Edits:     edit(shardFile, "	s.publishLocked()\n	to.publishLocked()\n", "	to.publishLocked()\n"),
 			Test:      shardsTest("TestTransferHintsAtTheRankItLeaves"),
 		},
 		{
