@@ -271,18 +271,22 @@ func refused(engines []Engine) Spec {
 
 func priority(engines []Engine) Spec {
 	h := heldRow{
-		name: "priority", about: "an arrival of priority 9 while 100,000 of priority 0 are being served; others: how many of those go first",
+		name: "priority", about: "an arrival of priority 9 while 100,000 of priority 0 are being served; others: how many of those go first, the median of several arrivals",
 		callers: 100_000, ranks: 64, weight: 20, rounds: 5,
 		demands: []demand{bound(report.Others, "of priority 0 go first", key{engine: Turnstile}, report.AtMost(64), report.Short)},
 	}
 	return h.each(queues(engines), func(_ context.Context, e Engine, s Settings, r *heldRound) (err error) {
 		waiters := max(400, s.scaled(h.callers))
 		// The hook is told of decisions in their order, one at a time.
-		var admitted, urgentAt atomic.Int64
+		const urgent = "urgent-"
+		var admitted atomic.Int64
+		var places [9]atomic.Int64 // of the urgent ones in the order of admissions
 		c := Config{PolicyYAML: oneToken, OnDecision: func(d sched.Decision) {
 			if d.Kind == sched.DecisionAdmitted {
-				if n := admitted.Add(1); d.Request == "urgent" {
-					urgentAt.Store(n)
+				n := admitted.Add(1)
+				if which, ok := strings.CutPrefix(d.Request, urgent); ok {
+					i, _ := strconv.Atoi(which)
+					places[i].Store(n)
 				}
 			}
 		}}
@@ -302,19 +306,31 @@ func priority(engines []Engine) Spec {
 		for w.served(waiters, &admitted) <= int64(waiters/100) { // it is under way
 			runtime.Gosched()
 		}
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		before := w.served(waiters, &admitted)
-		var b engine.Booking
-		err = r.calls.call(func() (err error) {
-			b, err = w.eng.Schedule(context.Background(), &sched.Request{ID: "urgent", ISL: 1, Priority: 9})
-			return err
-		})
+		// One after the other, as long as the crowd is being served: who asks may be put
+		// aside between looking and asking, so the median counts.
+		var first []float64
+		for i := 0; i < len(places) && err == nil; i++ {
+			before := w.served(waiters, &admitted)
+			if i > 0 && before > int64(waiters-waiters/10) {
+				break
+			}
+			var b engine.Booking
+			err = r.calls.call(func() (err error) {
+				b, err = w.eng.Schedule(context.Background(), &sched.Request{ID: urgent + strconv.Itoa(i), ISL: 1, Priority: 9})
+				return err
+			})
+			if err == nil {
+				w.blockers = append(w.blockers, b)
+				first = append(first, -float64(before))
+			}
+		}
 		if err = errors.Join(err, <-began, w.eng.Settle(context.Background())); err != nil {
 			return err
 		}
-		w.blockers = append(w.blockers, b)
-		r.calls.other(float64(urgentAt.Load() - 1 - int64(h.ranks) - before))
+		for i := range first {
+			first[i] += float64(places[i].Load() - 1 - int64(h.ranks) - int64(i))
+		}
+		r.calls.other(report.Median(first))
 		return nil
 	})
 }
