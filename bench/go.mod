@@ -16,6 +16,7 @@ require (
 require (
 	go.uber.org/atomic v1.12.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.6 // indirect
+	golang.org/x/arch v0.22.0
 )
 
 replace github.com/seed-3c5df8a4/turnstile => ../

@@ -84,8 +84,9 @@
 //
 //	Release ── rank's lock: load, mark, hint ── somebody waits? ── enter the turn
 //
-// The fast path writes no shared line but its rank's and its id's and, with block
-// hashes, those of the prefix index (shards.Prefixes). The waiting
+// The fast path writes no shared line but its rank's and its id's, those of striped
+// counters and, with block hashes, those of the prefix index (shards.Prefixes);
+// go run ./bench/writes counts them. The waiting
 // count is raised before an arrival is published, and read again under the rank's
 // lock before a booking, so that a caller that pauses in between does not take
 // what was freed for somebody who came to wait meanwhile.
