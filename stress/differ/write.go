@@ -161,7 +161,7 @@ func (w *writer) shapeOf(id int) string {
 	if w.chance(40) {
 		line += fmt.Sprintf(" kv-blocks=%d", pick(w.dice, 4, 8, 12))
 	}
-	if w.chance(25) {
+	if w.chance(60) {
 		line += " inc=" + pick(w.dice, incarnations...)
 	}
 	if taints := some(w.dice, 35, "a", "b"); len(taints) > 0 {

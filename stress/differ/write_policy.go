@@ -90,6 +90,6 @@ func (w *writer) class(name, cell string) string {
 	add(35, "max_queue_age", 0.5, 0.5, 1, 2)
 	add(25, "request_queue_limit_per_worker", 2, 3, 6, 6, 1, 0)
 	add(10, "raw_isl_token_queue_limit_per_worker", 300, 600, 100, 40, 0)
-	add(7, "cached_token_queue_limit_per_worker", 16, 48, 100, 0)
+	add(10, "cached_token_queue_limit_per_worker", 16, 16, 48, 0)
 	return strings.Join(keys, ", ") + "}"
 }
