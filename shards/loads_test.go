@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -332,10 +333,11 @@ func TestRankIsNeverMissedOnItsWay(t *testing.T) {
 			}
 			known := &lifecycle.Booking{Tokens: 5, Tracked: true, Expected: lifecycle.NoDuration}
 			change(func() { s.BookLocked(known, nil) })
+			var rounds atomic.Int64
 			done, stopped := make(chan struct{}), make(chan struct{})
 			go func() {
 				defer close(stopped)
-				for {
+				for ; ; rounds.Add(1) {
 					select {
 					case <-done:
 						return
@@ -352,11 +354,11 @@ func TestRankIsNeverMissedOnItsWay(t *testing.T) {
 			}()
 			defer func() { close(done); <-stopped }()
 			p.query.By = ByPrefill
-			looks, found := 20000, 0
+			wanted, looks, found := int64(5000), 0, 0
 			if testing.Short() {
-				looks = 3000
+				wanted = 500
 			}
-			for range looks {
+			for ; rounds.Load() < wanted; looks++ {
 				f, ok := p.index.Least(&p.query)
 				if !ok {
 					continue // moved too fast

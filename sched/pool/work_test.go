@@ -152,7 +152,7 @@ func TestEqualsHaveEqualChances(t *testing.T) {
 			}
 		}},
 		"200, a cache that makes up for a load": {ranks: 200, set: func(p *indexedPool) { p.bookFor(5, 4, lifecycle.NoDuration) }, request: func(r *Request) {
-			r.Overlaps = []lifecycle.Overlap{{Rank: rank(5, 0), Device: 1}}
+			r.Overlaps = []lifecycle.Overlap{{Rank: rank(5, 0), Device: 3}} // 4 tokens and a request's weight
 		}},
 		"200, overloaded": {ranks: 200, set: func(p *indexedPool) {
 			p.change(func(t *shards.Table) (*shards.Table, []*shards.Shard) {

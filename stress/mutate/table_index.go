@@ -26,7 +26,7 @@ func indexTable() []Mutation {
 			Breaks:    "an overloaded rank opens the gate for all",
 			Invariant: "1",
 			Edits:     edit(indexingFile, "		hidden := !slot.Available || slot.Overloaded\n", "		hidden := !slot.Available && slot.Overloaded\n"),
-			Test:      poolTest("TestIndexedGateLooksPastOverload"),
+			Test:      shardsTest("TestIndexAgreesWithTheScan"),
 		},
 		{
 			Name:      "use an index that is being changed",
