@@ -1,6 +1,7 @@
 package shards_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/seed-3c5df8a4/turnstile/shards"
@@ -41,7 +42,7 @@ func BenchmarkHold(b *testing.B) {
 			if !bm.shared {
 				trunk = path(2, 0, len(trunk))
 			}
-			blocks := append(trunk, path(3, 0, 4)...)
+			blocks := slices.Concat(trunk, path(3, 0, 4))
 			b.ReportAllocs()
 			for b.Loop() {
 				s.Lock()
