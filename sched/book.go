@@ -107,7 +107,8 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, error) {
 	holds := !chosen.Shard.DeadLocked() && s.undisturbed(a) &&
 		(!a.turn || !chosen.Shard.HintedLocked() && !witness.Shard.HintedLocked()) &&
 		(!gated || a.idleLocked(witness)) &&
-		(!counted || a.look.MayTakeLocked(chosen, &load) && a.look.RoomLocked() && (!a.turn || !s.env.Hints().Pending())) &&
+		a.look.MayTakeLocked(chosen, &load) &&
+		(!counted || a.look.RoomLocked() && (!a.turn || !s.env.Hints().Pending())) &&
 		a.look.StandsLocked(choice, &load) && a.trackLocked(choice)
 	perturb.Point()
 	if !holds {
@@ -231,7 +232,7 @@ func (s *Scheduler) undisturbed(a *attempt) bool {
 // idleLocked reports whether a rank is not busy for the class. REQUIRES: its lock.
 func (a *attempt) idleLocked(slot *shards.Slot) bool {
 	load := slot.Shard.LoadLocked()
-	return !a.look.Instant.Busy(a.world.BusyAbove(a.class, slot), &load)
+	return !a.look.Instant.Busy(a.world.BusyAbove(a.class, slot), &load) && a.look.MayTakeLocked(slot, &load)
 }
 
 // bookLocked makes the booking. REQUIRES: the rank's lock.

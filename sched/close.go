@@ -11,13 +11,13 @@ import (
 )
 
 // Recheck waits until everyone who waits has been tested again, and returns at
-// once when no class can queue. It returns the context's error if that ends
+// once when no class can queue or waits for an endpoint. It returns the context's error if that ends
 // first.
 func (s *Scheduler) Recheck(ctx context.Context) error {
 	if err := s.contextGiven(ctx); err != nil {
 		return err
 	}
-	if !s.world.Load().Profile.CanQueue() {
+	if p := s.world.Load().Profile; !p.CanQueue() && !p.WaitsForEndpoint() {
 		return nil
 	}
 	done := make(chan struct{})

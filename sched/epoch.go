@@ -3,6 +3,7 @@ package sched
 import (
 	"github.com/seed-3c5df8a4/turnstile/internal/invariants"
 	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
+	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/queue"
 	"github.com/seed-3c5df8a4/turnstile/sched/sequencer"
 )
@@ -36,7 +37,8 @@ const (
 //
 //  1. detach the arrivals: their tickets are fixed; they are looked at last;
 //  2. refresh: let the leavers go, adopt the world, read the clock once, expire
-//     due times and then ttls up to that instant, drain the hints;
+//     due times and then ttls up to that instant, fail those who have had no usable
+//     rank for too long, drain the hints;
 //  3. serve the backlog while somebody can run; after every 32 grants the arrivals
 //     join it, so that priority and due time count from then on;
 //  4. when nobody can run: those who have joined, and then each arrival, in ticket
@@ -72,6 +74,9 @@ func (l *line) Run(allowance int) (left int, more bool) {
 		}
 		if l.moving == nil {
 			s.ledger.setDeficits(l.queue.Queue())
+			if l.world.Profile.WaitsForEndpoint() {
+				s.ledger.setFails(l.queue.Queue().Failing)
+			}
 		}
 		l.setTimer()
 	}
@@ -197,7 +202,7 @@ func (l *line) admissible(j *job) (class int, ok bool) {
 		rejected = &Error{Code: ErrClosed, Request: j.id}
 	case j.due <= l.now:
 		rejected = pastDue(j.id)
-	case len(l.world.Table.Slots()) == 0:
+	case !l.s.mayStand(l.world, j):
 		rejected = noWorkers(j.id)
 	}
 	j.arrived = true
@@ -245,6 +250,10 @@ func (l *line) refresh() (done bool) {
 	}
 	if !l.s.expiry.sweep(l) {
 		l.late = true
+	}
+	if l.queue != nil {
+		l.failLacking()
+		l.queue.Queue().Grow(l.now)
 	}
 	l.drainHints()
 	if l.queue == nil {
@@ -303,6 +312,27 @@ func (l *line) expireOverdue() {
 		}
 	}
 	l.late = l.late || q.NextDue() <= l.now
+}
+
+// failLacking answers those who have had no usable rank for as long as their class
+// waits for one, for half of what is left of the budget: they cannot be granted.
+func (l *line) failLacking() {
+	q := l.queue.Queue()
+	for most := l.budget.Left() / 2 / costReject; q.NextFail() <= l.now; {
+		failed := l.queue.Failed(l.now, max(1, min(most, overdueAtOnce)))
+		for _, e := range failed {
+			j := e.Value
+			l.queue.Remove(e)
+			l.looks.TakeAll(l.world, &j.request, e.Class(), pool.At(l.now))
+			_, why := l.looks.Choose(l.s.rand)
+			l.reject(j, failureError(j.id, why))
+		}
+		l.budget.Spend(costReject * len(failed))
+		if most -= len(failed); most <= 0 {
+			break
+		}
+	}
+	l.late = l.late || q.NextFail() <= l.now
 }
 
 // drainHints takes the hints over; after an overflow every lane is tested again.
@@ -370,6 +400,7 @@ func (l *line) Broke(cause any) {
 	}
 	l.stuck = 0
 	if l.queue != nil {
+		l.guards.Reset(l.world)
 		l.queue.Rebuild()
 	}
 	if j == nil || j.state.Load() != jobWaiting {

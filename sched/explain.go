@@ -3,6 +3,7 @@ package sched
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -73,6 +74,9 @@ type LineExplanation struct {
 	// AheadInLane those of them that can run on just the same ranks.
 	Ahead       int `json:"ahead"`
 	AheadInLane int `json:"ahead_in_lane"`
+	// EndpointUntil is until when it would wait for a rank that it may use, if it has
+	// none now and its class waits for one; else zero.
+	EndpointUntil time.Time `json:"endpoint_until,omitzero"`
 }
 
 // Objection is one rule that keeps a rank from serving a request. It has the fields
@@ -138,6 +142,7 @@ func (s *Scheduler) Explain(r *Request) (*Explanation, error) {
 	}
 	w, now := s.current(), s.now()
 	class, cached := w.Classify(r.Class, request)
+	l.Guards = s.guardsAt(w, now)
 	l.TakeWhole(w, request, class, pool.At(now))
 	explained, failed := l.Explain(rand.New(rand.NewPCG(0, 0)))
 
@@ -148,7 +153,7 @@ func (s *Scheduler) Explain(r *Request) (*Explanation, error) {
 	}
 	stats := s.ledger.stats(w.Profile)
 	for i := range stats {
-		e.Classes = append(e.Classes, classLine(w, i, stats[i]))
+		e.Classes = append(e.Classes, s.classLine(w, i, stats[i]))
 		_, e.Classes[i].Oldest = s.heads(w, i, now, 0)
 	}
 	usage := queue.Usage{Requests: stats[class].Pending, Raw: stats[class].Tokens, Cached: stats[class].Cached}
@@ -159,7 +164,7 @@ func (s *Scheduler) Explain(r *Request) (*Explanation, error) {
 		e.Rank = &rank
 		e.Why = whyChosen(l, &explained)
 	case OutcomeQueued:
-		e.Why = l.WhyWait()
+		e.Why = e.Line.Why
 	case OutcomeRefused:
 		e.Why = e.Err.Error()
 		var refusal *Error
@@ -179,12 +184,13 @@ func (s *Scheduler) outcomeOf(r *Request, l *pool.Look, failed *pool.Failure, us
 	}
 	c := l.World.Profile.Class(l.Class)
 	limit, never := c.NeverQueues()
-	switch mustWait := l.MustWait(); {
-	case l.AllOverloaded():
+	waits := l.NoneUsable() && !r.DoNotQueue && c.WaitsForEndpoint()
+	switch mustWait := l.MustWait() || waits; {
+	case l.AllOverloaded() && !waits:
 	case never && c.CanQueue() && (usage.Requests > 0 || mustWait):
 		return OutcomeRefused, queueFull(r.ID, c.Name, limit, usage.Of(limit), 0)
 	case mustWait && !never:
-		workers := int64(len(l.World.Table.Workers()))
+		workers := limitWorkers(l.World)
 		limit, used, bound, full := c.LimitReached(usage.Requests, usage.Raw, usage.Cached, workers)
 		switch {
 		case full:
@@ -214,7 +220,7 @@ func (s *Scheduler) refusedAtDoor(r *Request, l *pool.Look, now int64) error {
 	switch {
 	case !r.Due.IsZero() && s.since(r.Due) <= now:
 		return pastDue(r.ID)
-	case len(w.Table.Slots()) == 0:
+	case len(w.Table.Slots()) == 0 && (r.DoNotQueue || !w.Profile.Class(l.Class).WaitsForEndpoint()):
 		return noWorkers(r.ID)
 	}
 	return nil
@@ -226,6 +232,11 @@ func (s *Scheduler) explainLine(r *Request, l *pool.Look, cached, now int64) Lin
 	line := LineExplanation{
 		Class: l.World.Profile.Class(l.Class).Name, Lane: c.String(), MustWait: l.MustWait(), Why: l.WhyWait(),
 		Cost: pool.Cost(r.ISL, cached), Cached: cached, Priority: r.Priority,
+	}
+	if rules := l.World.Profile.Class(l.Class); l.NoneUsable() && !r.DoNotQueue && rules.WaitsForEndpoint() {
+		line.MustWait = true
+		line.Why += fmt.Sprintf("; the class waits %v for one that it may use", rules.EndpointWait)
+		line.EndpointUntil = s.at(later(now, rules.EndpointWait))
 	}
 	if r.Class != "" && !l.World.Profile.Knows(r.Class) {
 		line.Unknown = r.Class

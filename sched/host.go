@@ -16,7 +16,10 @@ func (l *line) Now() int64 { return l.now }
 func (l *line) Rules(class int) queue.Rules { return l.world.Profile.Class(class) }
 
 // Workers implements queue.Host.
-func (l *line) Workers() int64 { return int64(len(l.world.Table.Workers())) }
+func (l *line) Workers() int64 { return limitWorkers(l.world) }
+
+// limitWorkers is the number of workers by which limits scale.
+func limitWorkers(w *pool.World) int64 { return max(1, int64(len(w.Table.Workers()))) }
 
 // Gate implements queue.Host. In a world that has been replaced since, no instant
 // is certain.
@@ -25,15 +28,44 @@ func (l *line) Gate(class int, j *job, exact bool) queue.Gate {
 	for _, retest := range l.gates.Retests() {
 		l.queue.Queue().Watch(retest.Rank, retest.At)
 	}
+	if gate.NoneUsable() && awaits(l.world, class, j) {
+		gate.MustWait, gate.Awaits = true, true
+	}
 	if exact && l.s.world.Load() != l.world {
 		gate.MustWait = false
 	}
 	return gate
 }
 
+// awaits reports whether a request may wait while it has no usable rank.
+func awaits(w *pool.World, class int, j *job) bool {
+	return !j.doNotQueue && w.Profile.Class(class).WaitsForEndpoint()
+}
+
+// mayStand reports whether a request can be anything but refused for want of a worker.
+func (s *Scheduler) mayStand(w *pool.World, j *job) bool {
+	return len(w.Table.Slots()) > 0 || w.Profile.WaitsForEndpoint() && awaits(w, w.ClassOf(j.class, &j.request), j)
+}
+
+// Guard implements queue.Host.
+func (l *line) Guard(class int, j *job, begins bool) {
+	if begins {
+		l.guards.Begin(class, &j.request.Constraints)
+		return
+	}
+	q := l.queue.Queue()
+	l.guards.End(class, &j.request.Constraints, func(rank *RankID) {
+		if rank == nil {
+			q.OpenAll()
+		} else {
+			q.Free(*rank)
+		}
+	})
+}
+
 // Use implements queue.Host. A class with a ratio of busy ranks cannot tell by one.
 func (l *line) Use(class int, j *job, rank queue.RankID) queue.Use {
-	use, idleAt := l.world.Use(&j.request, class, rank, l.now)
+	use, idleAt := l.world.Use(&j.request, class, rank, l.now, &l.guards)
 	if idleAt != queue.NoDue {
 		l.queue.Queue().Watch(rank, idleAt)
 	}

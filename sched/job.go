@@ -195,7 +195,7 @@ func (j *job) setEntry(seq uint64, now int64, w *pool.World) {
 		cached = j.request.BestCached(w.Table)
 	}
 	e := &j.entry
-	e.Value, e.Seq, e.Arrival, e.Due, e.Priority, e.Jump = j, seq, j.arrival, j.due, j.priority, j.jump
+	e.Value, e.Seq, e.Arrival, e.Came, e.Due, e.Priority, e.Jump = j, seq, j.arrival, now, j.due, j.priority, j.jump
 	e.Cost, e.Raw, e.Cached = pool.Cost(j.request.ISL, cached), j.request.ISL, cached
 }
 

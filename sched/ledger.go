@@ -32,6 +32,7 @@ type classCount struct {
 	pending     int64
 	raw, cached total
 	deficit     int64
+	failsAt     int64          // when its first request fails for want of a usable rank, in ns
 	waits       *measure.Class // counts how long its requests waited
 	roll        roll           // who is counted here
 }
@@ -184,6 +185,27 @@ func (l *ledger) setDeficits(q *queue.Queue[*job]) {
 	for _, class := range changed {
 		l.mu.classes[class].deficit = q.Deficit(class)
 	}
+}
+
+// setFails notes when the first request of each class that has any fails for want of a
+// usable rank, at the end of an epoch.
+func (l *ledger) setFails(failing func(yield func(class int, at int64) bool)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	failing(func(class int, at int64) bool {
+		l.mu.classes[class].failsAt = at
+		return true
+	})
+}
+
+// failsAt returns when the first request of a class fails so, queue.NoDue if none does.
+func (l *ledger) failsAt(p *policy.Profile, class int) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.profile != p || l.mu.classes[class].pending == 0 || !p.Class(class).WaitsForEndpoint() {
+		return queue.NoDue
+	}
+	return l.mu.classes[class].failsAt
 }
 
 // stats describes the classes of a profile.

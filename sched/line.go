@@ -37,6 +37,8 @@ type line struct {
 	// moved, nil if there is none.
 	moving *queue.Queue[*job]
 
+	// guards are those of the lanes that guard their ranks.
+	guards       pool.Guards
 	gates, looks *pool.Look         // made with the queue
 	races        int                // lost in a row
 	sizes        *measure.Histogram // of epochs; made with the queue
@@ -65,7 +67,8 @@ type lineTimer struct {
 func (l *line) build() {
 	l.timer.at = queue.NoDue
 	l.world = l.s.world.Load()
-	l.gates, l.looks = &pool.Look{Rand: l.s.rand}, &pool.Look{Rand: l.s.rand}
+	l.guards.Reset(l.world)
+	l.gates, l.looks = &pool.Look{Rand: l.s.rand, Guards: &l.guards}, &pool.Look{Rand: l.s.rand, Guards: &l.guards}
 	l.queue = queue.NewLine(pool.ClassSpecs(l.world.Profile), queue.Host[*job](l))
 	l.s.ledger.reset(l.world.Profile)
 	l.sizes = epochBuckets.Histogram()
@@ -94,7 +97,7 @@ func (l *line) setTimer() {
 		}
 		t.timer, t.at = nil, queue.NoDue
 	}
-	next := min(l.queue.Queue().NextDue(), l.nextFree())
+	next := min(l.queue.Queue().NextDue(), l.nextFree(), l.queue.Queue().NextFail())
 	if next == t.at && next > l.now {
 		return
 	}
@@ -122,7 +125,12 @@ func (l *line) adopt(world *pool.World) {
 	if l.queue == nil {
 		return
 	}
-	if old.Profile != world.Profile {
+	l.guards.Reset(world)
+	if old.Profile == world.Profile {
+		for class, j := range l.queue.Queue().Guarding {
+			l.guards.Begin(class, &j.request.Constraints)
+		}
+	} else {
 		l.moving = l.queue.Reset(pool.ClassSpecs(world.Profile))
 		l.s.ledger.beginReclass(world.Profile)
 	}
@@ -133,9 +141,13 @@ func (l *line) adopt(world *pool.World) {
 // Nothing is decided until all are.
 func (l *line) move() (done bool) {
 	for e := l.moving.Oldest(); e != nil; e = l.moving.Oldest() {
+		since, lacks := e.Lacks()
 		l.moving.Remove(e)
 		class := l.world.Profile.Classify(e.Value.class, max(0, e.Raw-e.Cached))
 		l.queue.Add(class, e)
+		if lacks {
+			l.queue.Queue().LackSince(e, since)
+		}
 		l.s.ledger.move(e.Value, class, l.world.Profile.Class(class).Name)
 		if !l.budget.Spend(3 * queue.CostEntry) {
 			return false

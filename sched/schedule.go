@@ -190,7 +190,7 @@ func (s *Scheduler) admitAtDoor(ctx context.Context, j *job, r *Request, query b
 	switch {
 	case j.due != queue.NoDue && j.due <= s.now():
 		err = pastDue(r.ID)
-	case len(w.Table.Slots()) == 0:
+	case !s.mayStand(w, j):
 		err = noWorkers(r.ID)
 	}
 	if err != nil {
@@ -277,6 +277,8 @@ func (s *Scheduler) fast(ctx context.Context, j *job) (outcome, error) {
 		}
 		mustWait := l.MustWait()
 		switch {
+		case l.NoneUsable() && awaits(w, class, j):
+			return mustStand, nil
 		case l.AllOverloaded():
 		case !never && mustWait:
 			return mustStand, nil
@@ -366,5 +368,6 @@ func (s *Scheduler) leave(j *job, err error) (left bool) {
 
 func (s *Scheduler) putLook(l *pool.Look) {
 	l.Reset()
+	l.Guards = nil
 	s.looks.Put(l)
 }

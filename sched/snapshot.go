@@ -93,6 +93,9 @@ type ClassLine struct {
 	Heads []Waiter `json:"heads,omitempty"`
 	// Oldest is the longest that anybody in the class has waited.
 	Oldest time.Duration `json:"oldest_ns"`
+	// EndpointUntil is when the first of those who have no rank that they may use, and
+	// wait for one, gives up; zero if nobody does.
+	EndpointUntil time.Time `json:"endpoint_until,omitzero"`
 }
 
 // LimitState is a limit of a class with its use.
@@ -146,7 +149,7 @@ func (s *Scheduler) Snapshot(heads int) Snapshot {
 	stats := s.ledger.stats(w.Profile)
 	s.fillCounters(w.Profile, stats)
 	for i := range snapshot.Classes {
-		snapshot.Classes[i] = classLine(w, i, stats[i])
+		snapshot.Classes[i] = s.classLine(w, i, stats[i])
 		snapshot.Classes[i].Heads, snapshot.Classes[i].Oldest = s.heads(w, i, now, heads)
 	}
 	return snapshot
@@ -182,14 +185,17 @@ func busyFor(w *pool.World, slot *shards.Slot, load *RankLoad) (busy []ClassBusy
 	return busy
 }
 
-func classLine(w *pool.World, class int, stats ClassStats) ClassLine {
+func (s *Scheduler) classLine(w *pool.World, class int, stats ClassStats) ClassLine {
 	c := w.Profile.Class(class)
 	line := ClassLine{
 		ClassStats: stats, Order: c.Order.String(), Quantum: c.Quantum, CanQueue: c.CanQueue(),
 	}
 	_, line.NeverQueues = c.NeverQueues()
+	if at := s.ledger.failsAt(w.Profile, class); at != queue.NoDue {
+		line.EndpointUntil = s.at(at)
+	}
 	usage := queue.Usage{Requests: stats.Pending, Raw: stats.Tokens, Cached: stats.Cached}
-	for _, b := range c.Bounds(int64(len(w.Table.Workers()))) {
+	for _, b := range c.Bounds(limitWorkers(w)) {
 		line.Limits = append(line.Limits, LimitState{Limit: b.Limit, Usage: usage.Of(b.Limit), Bound: b.Bound})
 	}
 	return line

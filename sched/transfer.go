@@ -97,6 +97,9 @@ func (s *Scheduler) move(m *move, prepare func(*shards.Shard)) (Placement, error
 			return Placement{}, err
 		}
 		l, w := m.look, s.current()
+		if m.class != nil {
+			l.Guards = s.guardsAt(w, s.now())
+		}
 		l.TakeWhole(w, m.request, -1, pool.Lazily(s.env.Now))
 		m.complete()
 		choice, failed := l.Choose(s.rand)

@@ -21,6 +21,8 @@ type core struct {
 	line  *queue.Line[*job]
 	usage []queue.Usage // by class
 	look  pool.Look
+	// guards are those of the lanes that guard their ranks.
+	guards pool.Guards
 
 	now         int64 // ns, as of this command
 	nowKnown    bool
@@ -44,6 +46,8 @@ func (c *core) init(e *Engine, p *policy.Profile) {
 	c.rejected = make(map[string]int64)
 	c.line = queue.NewLine(pool.ClassSpecs(p), queue.Host[*job](c))
 	c.usage = make([]queue.Usage, p.Len())
+	c.guards.Reset(e.world.Load())
+	c.look.Guards = &c.guards
 }
 
 // rest does what is due and sets the timer for what comes next.
@@ -63,8 +67,8 @@ func (c *core) catchUp() {
 	c.nowKnown = false
 	for {
 		c.depart()
-		c.expire()
 		c.endAsides()
+		c.expire()
 		c.heedHints()
 		if c.serve() {
 			return
@@ -142,7 +146,8 @@ func (c *core) undo(rec *record) {
 	}
 }
 
-// expire ends what is overdue: first requests, then bookings.
+// expire ends what is overdue: first requests, then bookings, then requests that have
+// no usable rank.
 func (c *core) expire() {
 	if c.line.Len() > 0 {
 		now := c.Now()
@@ -155,6 +160,22 @@ func (c *core) expire() {
 	}
 	if c.ttlAt != queue.NoDue {
 		c.sweep()
+	}
+	if c.line.Len() > 0 {
+		c.failLacking()
+		c.line.Queue().Grow(c.Now())
+	}
+}
+
+// failLacking ends those who have had no usable rank for too long.
+func (c *core) failLacking() {
+	w, now := c.e.world.Load(), c.Now()
+	for _, entry := range c.line.Failed(now, math.MaxInt) {
+		j := entry.Value
+		c.line.Remove(entry)
+		c.look.TakeAll(w, &j.request, entry.Class(), pool.At(now))
+		_, why := c.look.Choose(c.e.rand)
+		c.refuse(j, face.FailureError(j.id, why))
 	}
 }
 
@@ -175,7 +196,7 @@ func (c *core) heedHints() {
 // setTimer has the actor look when the next due time, retest or ttl comes. There
 // is a timer only while there is one.
 func (c *core) setTimer() {
-	next := min(c.line.Queue().NextDue(), c.line.Queue().NextFree(), c.ttlAt)
+	next := min(c.line.Queue().NextDue(), c.line.Queue().NextFree(), c.line.Queue().NextFail(), c.ttlAt)
 	if c.line.Len() > 0 {
 		next = min(next, c.e.world.Load().Table.AsideEnd())
 	}
@@ -214,7 +235,7 @@ func (c *core) arrive(j *job) {
 	case j.due <= c.Now():
 		c.refuse(j, pastDue(j.id))
 		return
-	case len(w.Table.Slots()) == 0:
+	case len(w.Table.Slots()) == 0 && !awaits(w, w.ClassOf(j.class, &j.request), j):
 		c.refuse(j, &sched.Error{Code: sched.ErrNoEndpoints, Request: j.id, Rule: "there are no workers"})
 		return
 	}

@@ -219,7 +219,7 @@ func (e *Engine) do(ctx context.Context, f func(*core)) error {
 
 // Recheck implements engine.Engine.
 func (e *Engine) Recheck(ctx context.Context) error {
-	if !e.world.Load().Profile.CanQueue() {
+	if p := e.world.Load().Profile; !p.CanQueue() && !p.WaitsForEndpoint() {
 		return nil
 	}
 	return e.do(ctx, func(c *core) {

@@ -22,7 +22,7 @@ func (c *core) Now() int64 {
 func (c *core) Rules(class int) queue.Rules { return c.e.world.Load().Profile.Class(class) }
 
 // Workers implements queue.Host.
-func (c *core) Workers() int64 { return int64(len(c.e.world.Load().Table.Workers())) }
+func (c *core) Workers() int64 { return max(1, int64(len(c.e.world.Load().Table.Workers()))) }
 
 // Gate implements queue.Host.
 func (c *core) Gate(class int, j *job, exact bool) queue.Gate {
@@ -30,12 +30,36 @@ func (c *core) Gate(class int, j *job, exact bool) queue.Gate {
 	for _, retest := range c.look.Retests() {
 		c.line.Queue().Watch(retest.Rank, retest.At)
 	}
+	if gate.NoneUsable() && awaits(c.e.world.Load(), class, j) {
+		gate.MustWait, gate.Awaits = true, true
+	}
 	return gate
+}
+
+// awaits reports whether a request may wait while it has no usable rank.
+func awaits(w *pool.World, class int, j *job) bool {
+	return !j.doNotQueue && w.Profile.Class(class).WaitsForEndpoint()
+}
+
+// Guard implements queue.Host.
+func (c *core) Guard(class int, j *job, begins bool) {
+	if begins {
+		c.guards.Begin(class, &j.request.Constraints)
+		return
+	}
+	q := c.line.Queue()
+	c.guards.End(class, &j.request.Constraints, func(rank *sched.RankID) {
+		if rank == nil {
+			q.OpenAll()
+		} else {
+			q.Free(*rank)
+		}
+	})
 }
 
 // Use implements queue.Host.
 func (c *core) Use(class int, j *job, rank queue.RankID) queue.Use {
-	use, idleAt := c.e.world.Load().Use(&j.request, class, rank, c.Now())
+	use, idleAt := c.e.world.Load().Use(&j.request, class, rank, c.Now(), &c.guards)
 	if idleAt != queue.NoDue {
 		c.line.Queue().Watch(rank, idleAt)
 	}
@@ -113,11 +137,11 @@ func (c *core) bookOne(class int, j *job, choice pool.Choice) (held bool) {
 	load := chosen.Shard.LoadLocked()
 	if gated {
 		seen := witness.Shard.LoadLocked()
-		if l.Instant.Busy(l.World.BusyAbove(class, witness), &seen) {
+		if l.Instant.Busy(l.World.BusyAbove(class, witness), &seen) || !l.MayTakeLocked(witness, &seen) {
 			return false
 		}
 	}
-	return l.StandsLocked(choice, &load) && c.takeLocked(j, choice)
+	return l.MayTakeLocked(chosen, &load) && l.StandsLocked(choice, &load) && c.takeLocked(j, choice)
 }
 
 // bookAll looks, chooses and books with all eligible ranks locked. An embedder's

@@ -86,7 +86,7 @@ func (j *job) setEntry(seq uint64, now, cached int64) {
 		scope = queue.Scope{Pinned: true, Rank: r.Constraints.Pin}
 	}
 	j.entry = queue.Entry[*job]{
-		Value: j, Seq: seq, Arrival: now, Due: j.due, Priority: j.priority, Jump: j.jump,
+		Value: j, Seq: seq, Arrival: now, Came: now, Due: j.due, Priority: j.priority, Jump: j.jump,
 		Cost: pool.Cost(r.ISL, cached), Raw: r.ISL, Cached: cached,
 		Lane: r.Constraints.Key(), Scope: scope,
 	}

@@ -69,6 +69,10 @@ func (c *core) adopt(next pool.World, gone []*shards.Shard) {
 	if old.Profile != world.Profile {
 		c.reclass(world.Profile)
 	}
+	c.guards.Reset(world)
+	for class, j := range c.line.Queue().Guarding {
+		c.guards.Begin(class, &j.request.Constraints)
+	}
 }
 
 // endAsides has those workers no longer overloaded whose time aside is over.
@@ -94,14 +98,23 @@ func (e *Engine) current() *pool.World {
 // reclass has everyone who waits classed anew.
 func (c *core) reclass(p *policy.Profile) {
 	all := slices.Collect(c.line.Queue().All)
-	for _, entry := range all {
+	type lack struct {
+		since int64
+		lacks bool
+	}
+	lacking := make([]lack, len(all)) // since when each has had no usable rank
+	for i, entry := range all {
+		lacking[i].since, lacking[i].lacks = entry.Lacks()
 		c.line.Remove(entry)
 	}
 	c.line.Reset(pool.ClassSpecs(p))
 	c.usage = make([]queue.Usage, p.Len())
-	for _, entry := range all {
+	for i, entry := range all {
 		class := p.Classify(entry.Value.class, max(0, entry.Raw-entry.Cached))
 		c.line.Add(class, entry)
+		if lacking[i].lacks {
+			c.line.Queue().LackSince(entry, lacking[i].since)
+		}
 		c.count(entry.Value, class)
 	}
 }

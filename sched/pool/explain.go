@@ -79,14 +79,17 @@ func scoresSafely(s selector.Selector, in *selector.Input) (scores []float64) {
 func (l *Look) WhyWait() string {
 	c := l.World.Profile.Class(l.Class)
 	switch {
-	case !c.CanQueue():
-		return "the class has no busy threshold"
 	case l.Eligible == 0:
 		return "no rank is eligible"
+	case !c.CanQueue() && l.Overloaded < l.Eligible:
+		return "the class has no busy threshold"
 	}
 	why := fmt.Sprintf("%d of %d eligible ranks are busy", l.Busy, l.Eligible)
 	if l.Overloaded > 0 {
 		why += fmt.Sprintf(", %d overloaded", l.Overloaded)
+	}
+	if l.Guarded > 0 {
+		why += fmt.Sprintf(", %d guarded for another class", l.Guarded)
 	}
 	if ratio := c.BusyWorkerRatio; ratio > 0 && ratio < 1 {
 		why += fmt.Sprintf(", and a share of %v suffices to wait", ratio)

@@ -27,11 +27,12 @@ const exactTries = 8
 func (l *Look) Gate(w *World, r *Request, class int, at Instant, exact bool) queue.Gate {
 	l.World, l.Request, l.Class, l.Instant = w, r, class, at
 	l.retests = l.retests[:0]
+	l.bound, l.Guarded = l.Guards.Binds(class), 0
 	if counts(w.Profile.Class(class)) {
 		if gate, ok := l.gateCounted(); ok {
 			return gate
 		}
-	} else if !exact && w.Index != nil {
+	} else if !exact && w.Index != nil && !l.bound {
 		if gate, ok := l.gateIndexed(); ok {
 			return gate
 		}
@@ -67,7 +68,7 @@ func (l *Look) gate() queue.Gate {
 	oneIsEnough := rules.BusyWorkerRatio == 0 || rules.BusyWorkerRatio == 1
 	slots := l.World.Table.Slots()
 	l.versions, l.retests = l.versions[:0], l.retests[:0]
-	busy := 0
+	busy, guarded := 0, 0
 	for _, place := range l.slots {
 		slot := &slots[place]
 		view := slot.Shard.View()
@@ -78,7 +79,15 @@ func (l *Look) gate() queue.Gate {
 			continue
 		}
 		above := l.World.BusyAbove(l.Class, slot)
-		if !l.Instant.Busy(above, &view.Load) {
+		isBusy := l.Instant.Busy(above, &view.Load)
+		if !isBusy && l.bound {
+			if guard := l.Guards.Above(l.Class, int(place)); l.Instant.Active(&view.Prefill) > guard {
+				guarded++
+				l.watch(slot, &lifecycle.BusyAbove{Prefill: guard, Requests: lifecycle.Never, Blocks: lifecycle.Never}, &view)
+				continue
+			}
+		}
+		if !isBusy {
 			if oneIsEnough {
 				gate.Witness, gate.HasWitness = slot.Rank, true
 				l.retests = l.retests[:0]
@@ -87,22 +96,28 @@ func (l *Look) gate() queue.Gate {
 			continue
 		}
 		busy++
-		if view.Prefill.Decays() {
-			if idleAt, ever := above.IdleAt(&view.Load); ever {
-				l.retests = append(l.retests, Retest{slot.Rank, idleAt})
-			}
-		}
+		l.watch(slot, above, &view)
 	}
-	l.Busy, l.Eligible, l.Overloaded = busy, gate.Eligible, gate.Overloaded // for WhyWait
-	if gate.MustWait = rules.MustWait(busy+gate.Overloaded, gate.Eligible); !gate.MustWait {
+	l.Busy, l.Guarded, l.Eligible, l.Overloaded = busy, guarded, gate.Eligible, gate.Overloaded // for WhyWait
+	if gate.MustWait = l.mustWait(rules); !gate.MustWait {
 		l.retests = l.retests[:0]
 	}
 	return gate
 }
 
+// watch notes when time alone will bring a rank down to a bound that it is above.
+func (l *Look) watch(slot *shards.Slot, above *lifecycle.BusyAbove, view *shards.View) {
+	if view.Prefill.Decays() {
+		if idleAt, ever := above.IdleAt(&view.Load); ever {
+			l.retests = append(l.retests, Retest{slot.Rank, idleAt})
+		}
+	}
+}
+
 // Use looks at one rank on behalf of a request. If the rank is busy and time alone
-// will end that, idleAt is when, else queue.NoDue.
-func (w *World) Use(r *Request, class int, rank lifecycle.RankID, now int64) (use queue.Use, idleAt int64) {
+// will end that, idleAt is when, else queue.NoDue. A rank that is guarded is as good
+// as busy, but for a class with a ratio, which counts both.
+func (w *World) Use(r *Request, class int, rank lifecycle.RankID, now int64, guards *Guards) (use queue.Use, idleAt int64) {
 	place := w.Table.Slot(rank)
 	if place < 0 {
 		return queue.Unusable, queue.NoDue
@@ -120,6 +135,15 @@ func (w *World) Use(r *Request, class int, rank lifecycle.RankID, now int64) (us
 	}
 	if ratio := w.Profile.Class(class).BusyWorkerRatio; ratio > 0 && ratio < 1 {
 		return queue.Untold, queue.NoDue
+	}
+	if guards.Binds(class) {
+		guarded := lifecycle.BusyAbove{Prefill: guards.Above(class, place), Requests: lifecycle.Never, Blocks: lifecycle.Never}
+		if guarded.Busy(&view.Load, now) {
+			if at, ever := guarded.IdleAt(&view.Load); ever {
+				return queue.Busy, at
+			}
+			return queue.Busy, queue.NoDue
+		}
 	}
 	return queue.Usable, queue.NoDue
 }

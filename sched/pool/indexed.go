@@ -48,6 +48,7 @@ const retries = 3
 
 // take takes a look by way of the index if that can tell, else at all ranks.
 func (l *Look) take(w *World, r *Request, class int, at Instant) {
+	l.bound, l.Guarded = l.Guards.Binds(class), 0
 	for w.Index != nil && !l.takeIndexed(w, r, class, at) {
 		if !l.indexed.moved || l.indexed.again == retries {
 			l.TakeAll(w, r, class, at)
@@ -84,7 +85,7 @@ func (l *Look) take(w *World, r *Request, class int, at Instant) {
 // those that are open; the power of two choices the two that are drawn.
 func (l *Look) takeIndexed(w *World, r *Request, class int, at Instant) bool {
 	way, ok := w.way(r)
-	if !ok || l.Rand == nil || r.Constraints.Pinned || w.choosesIdle(class) {
+	if !ok || l.Rand == nil || r.Constraints.Pinned || w.choosesIdle(class) || l.bound {
 		return false
 	}
 	gated := class >= 0 && w.Profile.Class(class).CanQueue()

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
@@ -30,6 +31,12 @@ type Look struct {
 	turn     chan struct{} // says that a place was given
 	behind   *Look         // who waits next, guarded by Few
 
+	// Guards are those in force, nil for none. They outlive Reset.
+	Guards *Guards
+
+	// Guarded counts the ranks that are guarded for the class and neither busy nor
+	// overloaded.
+	Guarded int
 	// Eligible counts the eligible ranks, overload aside; Overloaded those that
 	// are overloaded, Busy those of the others that are busy for the class.
 	Eligible, Overloaded, Busy int
@@ -47,11 +54,13 @@ type Look struct {
 	places     []int32 // in the table, the first sorted of them ascending
 	sorted     int
 	busy       []bool
+	guarded    []bool // nothing unless guards bind the class
 	candidates []selector.Candidate
 	walk       shards.PrefixWalk
 	above      []lifecycle.BusyAbove // by kind of worker, nil without a class
 	input      selector.Input
 	lent       selector.Input // for a selector of the embedder's
+	bound      bool           // guards bind the class
 	locked     bool           // between LockEligible and UnlockEligible
 	also       *shards.Shard  // what is locked beside the eligible ranks
 	// whole: all is filled in of the candidates. Else what the selector does not
@@ -73,7 +82,7 @@ const maxKept = 1 << 14
 func (l *Look) Reset() {
 	l.letOthersLook()
 	if cap(l.candidates) > maxKept {
-		*l = Look{Rand: l.Rand, Few: l.Few}
+		*l = Look{Rand: l.Rand, Few: l.Few, Guards: l.Guards}
 		return
 	}
 	l.World, l.Request, l.Instant = nil, nil, Instant{}
@@ -105,7 +114,8 @@ func (l *Look) takeAll(w *World, r *Request, class int, at Instant, needs select
 	l.indexed.used, l.indexed.common = false, 0
 	l.World, l.Request, l.Class, l.Instant = w, r, class, at
 	l.slots = w.Table.Selection(&r.Constraints, &l.set).Places
-	l.Eligible, l.Overloaded, l.Busy = len(l.slots), 0, 0
+	l.Eligible, l.Overloaded, l.Busy, l.Guarded = len(l.slots), 0, 0, 0
+	l.bound = l.Guards.Binds(class)
 	if len(l.slots) >= manyRanks && l.Few != nil && w.builtin && !l.locked && !l.hasPlace {
 		l.Few.enter(l)
 		l.hasPlace = true
@@ -151,6 +161,7 @@ func (l *Look) expect(n int) {
 	l.places = slices.Grow(l.places[:0], n)
 	l.busy = slices.Grow(l.busy[:0], n)
 	l.candidates = slices.Grow(l.candidates[:0], n)
+	l.guarded = l.guarded[:0]
 }
 
 // see adds a rank to the candidates and returns its version. REQUIRES: room.
@@ -168,6 +179,9 @@ func (l *Look) see(place int32, slot *shards.Slot) uint64 {
 	if busy {
 		l.Busy++
 	}
+	if l.bound {
+		l.noteGuarded(int(place), active, busy)
+	}
 	l.places[n], l.busy[n] = place, busy
 	// Written in place: there are many of them, and they are large.
 	c := &l.candidates[n]
@@ -183,9 +197,17 @@ func (l *Look) see(place int32, slot *shards.Slot) uint64 {
 }
 
 // MustWait reports whether the request cannot run now.
-func (l *Look) MustWait() bool {
-	return l.World.Profile.Class(l.Class).MustWait(l.Busy+l.Overloaded, l.Eligible)
+func (l *Look) MustWait() bool { return l.mustWait(l.World.Profile.Class(l.Class)) }
+
+// mustWait counts: a ratio counts ranks that are busy or overloaded alone, but a
+// request with no rank that is neither of these nor guarded must wait too.
+func (l *Look) mustWait(c *policy.Class) bool {
+	blocked := l.Busy + l.Overloaded
+	return c.MustWait(blocked, l.Eligible) || l.Guarded > 0 && blocked+l.Guarded == l.Eligible
 }
+
+// NoneUsable reports whether there is no eligible rank or all are overloaded.
+func (l *Look) NoneUsable() bool { return l.Overloaded == l.Eligible }
 
 // AllOverloaded reports whether there are eligible ranks and all are overloaded.
 func (l *Look) AllOverloaded() bool { return l.Eligible > 0 && l.Overloaded == l.Eligible }

@@ -93,10 +93,11 @@ func (w *World) CountBusy(before *policy.Profile) {
 }
 
 // CountsBusy reports whether the index can count for the class of the look which of
-// the eligible ranks are busy; if so, the look is ready for it.
+// the eligible ranks are busy; if so, the look is ready for it. It does not count
+// guarded ranks, so it cannot while guards bind the class.
 func (l *Look) CountsBusy() bool {
 	w := l.World
-	if w.Index == nil || l.Rand == nil || w.ratios.rule[l.Class] < 0 || l.Request.Constraints.Pinned {
+	if w.Index == nil || l.Rand == nil || l.bound || w.ratios.rule[l.Class] < 0 || l.Request.Constraints.Pinned {
 		return false
 	}
 	epoch, ok := w.Index.Begin()

@@ -39,8 +39,11 @@ type Scope struct {
 type Entry[T any] struct {
 	Value T
 	// Seq is the arrival order, unique.
-	Seq      uint64
-	Arrival  int64
+	Seq     uint64
+	Arrival int64
+	// Came is when the entry came to stand in line, which may be later than its
+	// arrival.
+	Came     int64
 	Due      int64 // NoDue for none
 	Priority uint32
 	Jump     int64 // at least 0
@@ -57,9 +60,13 @@ type Entry[T any] struct {
 	key   key
 	// Neighbours in the order of arrival.
 	earlier, later *Entry[T]
-	// Places in the lane's sequences and in the heap of due times, -1 when not in
-	// them.
-	orderIndex, ageIndex, dueIndex int
+	// Neighbours among those of the lane, as they came.
+	cameBefore, cameAfter *Entry[T]
+	// Places in the lane's sequences, in the heap of due times and in that of entries
+	// that have not come of guard age; -1 when not in them.
+	orderIndex, ageIndex, dueIndex, youngIndex int
+	// aged: it has come of guard age.
+	aged bool
 	// joined is one more than the entry's index among the arrivals of a line that
 	// may not remain, 0 if it is not among them.
 	joined int

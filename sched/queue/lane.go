@@ -19,8 +19,20 @@ type Lane[T any] struct {
 	order sequence[T] // by orderLess
 	age   sequence[T] // by ageLess; empty when the class has no maximum age
 
+	// came and cameLast are the ends of the list of its entries as they came.
+	came, cameLast *Entry[T]
+	// aged counts its entries that have come of guard age.
+	aged int
+	// lacks: it has no usable rank, since lacksSince. If it stays so its first entry
+	// fails at failsAt; failing is its place among the lanes of which this is so, -1
+	// if it is not.
+	lacks               bool
+	lacksSince, failsAt int64
+	failing             int
+
 	blocked bool
-	// overloaded: when all its ranks were last looked at, all were overloaded.
+	// overloaded: when all its ranks were last looked at, all were overloaded or there
+	// were none.
 	overloaded bool
 	// stamp is that of the queue when all its ranks were last looked at.
 	stamp uint64
@@ -56,6 +68,8 @@ func newLane[T any](c *class[T], key string, scope Scope) *Lane[T] {
 		key: key, scope: Scope{Pinned: scope.Pinned, Rank: scope.Rank}, listed: fewDistinct(scope.Workers), class: c,
 		order: sequence[T]{before: orderLess, place: func(e *Entry[T]) *int { return &e.orderIndex }},
 		age:   sequence[T]{before: ageLess, place: func(e *Entry[T]) *int { return &e.ageIndex }},
+
+		failing: -1,
 	}
 	for i := range l.standing {
 		l.standing[i].open = -1
@@ -92,6 +106,11 @@ type class[T any] struct {
 	order  Order
 	quant  int64
 	maxAge int64 // ns, 0 for none
+	// guardAfter and endpointWait are in ns, 0 for none.
+	guardAfter, endpointWait int64
+
+	young   indexHeap[*Entry[T]] // not of guard age
+	failing indexHeap[*Lane[T]]  // by when their first entry fails
 
 	common  *Lane[T] // the lane without constraints; nil if empty
 	lanes   map[string]*Lane[T]
@@ -112,6 +131,7 @@ type class[T any] struct {
 func newClass[T any](q *Queue[T], index int, spec ClassSpec) *class[T] {
 	return &class[T]{
 		queue: q, index: index, order: spec.Order, quant: max(spec.Quantum, 1), maxAge: spec.MaxAge, active: -1,
+		guardAfter: spec.GuardAfter, endpointWait: spec.EndpointWait, young: youngOf[T](), failing: failingOf[T](),
 	}
 }
 

@@ -15,8 +15,9 @@ type Gate struct {
 	// Eligible counts the eligible ranks, overload aside; Overloaded those of
 	// them that are overloaded.
 	Eligible, Overloaded int
-	// MustWait: the request cannot run now.
-	MustWait bool
+	// MustWait: the request cannot run now. Awaits: that is because it has no usable
+	// rank and may wait for one.
+	MustWait, Awaits bool
 	// Witness is a rank that shows that the request can run, if HasWitness.
 	Witness    RankID
 	HasWitness bool
@@ -26,6 +27,9 @@ type Gate struct {
 
 // AllOverloaded reports whether the request has ranks and all are overloaded.
 func (g Gate) AllOverloaded() bool { return g.Eligible > 0 && g.Overloaded == g.Eligible }
+
+// NoneUsable reports whether the request has no rank or all are overloaded.
+func (g Gate) NoneUsable() bool { return g.Overloaded == g.Eligible }
 
 // Usage is what the waiting requests of a class amount to.
 type Usage struct{ Requests, Raw, Cached int64 }
@@ -92,6 +96,10 @@ type Host[T any] interface {
 	// Usage is what the waiting requests of the class amount to, without those
 	// whose owner has gone.
 	Usage(class int) Usage
+	// Guard is told when a lane begins or ceases to guard its ranks: that of a request
+	// which has waited for the guard age of its class. What a guard that ceases may have
+	// held back is to be freed, by Free or OpenAll, before it returns.
+	Guard(class int, v T, begins bool)
 	// DoNotQueue reports whether the request asked not to wait.
 	DoNotQueue(v T) bool
 
@@ -123,6 +131,7 @@ type Line[T any] struct {
 // NewLine returns an empty line.
 func NewLine[T any](classes []ClassSpec, host Host[T]) *Line[T] {
 	l := &Line[T]{q: New[T](classes), host: host}
+	l.q.guard = host.Guard
 	l.ranks = lineRanks[T]{l}
 	return l
 }
@@ -133,7 +142,8 @@ type lineRanks[T any] struct{ *Line[T] }
 func (l lineRanks[T]) CanRun(lane *Lane[T], b *Budget) bool {
 	gate := l.host.Gate(lane.class.index, lane.First().Value, false)
 	b.Spend(CostLane + CostRank*gate.Looked)
-	lane.overloaded = gate.AllOverloaded()
+	lane.overloaded = gate.NoneUsable()
+	l.q.lack(lane, gate.NoneUsable(), l.host.Now())
 	if gate.HasWitness {
 		lane.SetWitness(gate.Witness)
 	}
@@ -209,7 +219,7 @@ func (l *Line[T]) Arrive(class int, e *Entry[T], b *Budget) Status {
 	}
 	gate := l.gate(class, e, b)
 	switch {
-	case gate.AllOverloaded():
+	case gate.AllOverloaded() && !gate.Awaits:
 		l.host.Reject(class, e.Value, Rejection{Why: Overloaded})
 		return Done
 	case never:
@@ -228,9 +238,11 @@ func (l *Line[T]) Join(class int, e *Entry[T], b *Budget) bool {
 	if _, never := l.host.Rules(class).NeverQueues(); never {
 		return false
 	}
-	if !l.mustWaitToo(class, e) && l.gate(class, e, b).AllOverloaded() {
-		l.host.Reject(class, e.Value, Rejection{Why: Overloaded})
-		return true
+	if !l.mustWaitToo(class, e) {
+		if gate := l.gate(class, e, b); gate.AllOverloaded() && !gate.Awaits {
+			l.host.Reject(class, e.Value, Rejection{Why: Overloaded})
+			return true
+		}
 	}
 	l.join(class, e)
 	return true
@@ -285,6 +297,9 @@ func (l *Line[T]) exactly(class int, e *Entry[T], b *Budget) bool {
 
 func (l *Line[T]) join(class int, e *Entry[T]) {
 	l.q.Add(class, e)
+	if l.q.classes[class].guardAfter > 0 {
+		l.q.Grow(l.host.Now()) // it may have waited elsewhere before
+	}
 	l.joined = append(l.joined, e)
 	e.joined = len(l.joined)
 }
@@ -337,7 +352,8 @@ func (l *Line[T]) remain(e *Entry[T], b *Budget) Status {
 	// A rejection must have been right at one instant: between two looks of a pass
 	// over the ranks load may have moved from one to the other, and between the two
 	// of the usage, which others only lower, somebody may have left.
-	if !l.exactly(class, e, b) || l.host.Usage(class) != usage {
+	// What keeps it is the head of its lane, which stands for all.
+	if !l.exactly(class, e.lane.First(), b) || l.host.Usage(class) != usage {
 		l.q.open(e.lane)
 		return Again
 	}
@@ -350,7 +366,19 @@ func (l *Line[T]) remain(e *Entry[T], b *Budget) Status {
 // added to it, stay so.
 func (l *Line[T]) Reset(classes []ClassSpec) (before *Queue[T]) {
 	before, l.q = l.q, New[T](classes)
+	before.guard, l.q.guard = func(int, T, bool) {}, l.host.Guard
 	return before
+}
+
+// Failed returns requests that have had no usable rank for longer than their class
+// waits for one, at most so many, in arrival order. They stay queued.
+func (l *Line[T]) Failed(now int64, most int) []*Entry[T] {
+	if l.q.NextFail() > now {
+		return nil
+	}
+	return l.q.failed(now, most, func(lane *Lane[T]) bool {
+		return l.host.Gate(lane.class.index, lane.First().Value, false).NoneUsable()
+	})
 }
 
 // Rebuild makes the queue anew from those who wait, after it was broken off in the
@@ -359,13 +387,20 @@ func (l *Line[T]) Rebuild() {
 	before := l.q
 	specs := make([]ClassSpec, len(before.classes))
 	for i, c := range before.classes {
-		specs[i] = ClassSpec{Order: c.order, Quantum: c.quant, MaxAge: c.maxAge}
+		specs[i] = ClassSpec{
+			Order: c.order, Quantum: c.quant, MaxAge: c.maxAge, GuardAfter: c.guardAfter, EndpointWait: c.endpointWait,
+		}
 	}
 	l.q = New[T](specs)
+	l.q.guard = l.host.Guard
 	for e := before.oldest; e != nil; {
 		later := e.later
-		e.earlier, e.later, e.lane = nil, nil, nil
+		since, lacks := e.Lacks()
+		e.earlier, e.later, e.lane, e.cameBefore, e.cameAfter = nil, nil, nil, nil, nil
 		l.q.Add(e.class, e)
+		if lacks {
+			l.q.LackSince(e, since)
+		}
 		e = later
 	}
 }

@@ -18,6 +18,12 @@ type ClassSpec struct {
 	// MaxAge is the wait in nanoseconds after which a request goes before those
 	// who have not waited so long; 0 for none.
 	MaxAge int64
+	// GuardAfter is the wait in nanoseconds after which a request guards its ranks; 0
+	// for never.
+	GuardAfter int64
+	// EndpointWait is how long, in nanoseconds, a request waits without a usable rank
+	// before it fails; 0 for as long as it waits.
+	EndpointWait int64
 }
 
 // Queue holds the waiting requests of all classes and says whose turn it is. It
@@ -38,6 +44,10 @@ type Queue[T any] struct {
 	// touched are the classes whose deficit may have changed since it was last
 	// asked for.
 	touched []int
+	// guards are the classes with a guard age; guard is told when a lane of theirs
+	// begins or ceases to guard its ranks.
+	guards []*class[T]
+	guard  func(class int, v T, begins bool)
 }
 
 // New returns an empty queue.
@@ -48,9 +58,14 @@ func New[T any](classes []ClassSpec) *Queue[T] {
 			place: func(e *Entry[T]) *int { return &e.dueIndex },
 		},
 		watch: newWatch(),
+		guard: func(int, T, bool) {},
 	}
 	for i, spec := range classes {
-		q.classes = append(q.classes, newClass(q, i, spec))
+		c := newClass(q, i, spec)
+		q.classes = append(q.classes, c)
+		if c.guardAfter > 0 {
+			q.guards = append(q.guards, c)
+		}
 	}
 	q.ring = newRing(q.classes)
 	return q
@@ -81,7 +96,7 @@ func (q *Queue[T]) ActiveClasses() int { return len(q.active) }
 func (q *Queue[T]) Add(class int, e *Entry[T]) {
 	c := q.classes[class]
 	e.class, e.key = class, keyOf(c.order, e)
-	e.orderIndex, e.ageIndex, e.dueIndex = -1, -1, -1
+	e.orderIndex, e.ageIndex, e.dueIndex, e.youngIndex, e.aged = -1, -1, -1, -1, false
 	l := c.lane(e.Lane)
 	if l == nil {
 		l = c.addLane(e)
@@ -95,6 +110,10 @@ func (q *Queue[T]) Add(class int, e *Entry[T]) {
 		l.blocked = false
 	}
 	c.settleLane(l)
+	l.enter(e)
+	if c.guardAfter > 0 {
+		c.young.push(e)
+	}
 	if e.Due != NoDue {
 		q.due.push(e)
 	}
@@ -121,6 +140,7 @@ func (q *Queue[T]) Remove(e *Entry[T]) {
 	q.unlink(e)
 	e.lane = nil
 	c.settleLane(l)
+	l.leave(e)
 	if l.order.len() == 0 {
 		c.dropLane(l)
 	}
@@ -132,6 +152,9 @@ func (q *Queue[T]) Remove(e *Entry[T]) {
 	}
 	if q.length == 0 {
 		q.watch.clear()
+	}
+	if c.guardAfter > 0 {
+		q.ungrow(c, l, e) // last, as it may offer ranks to those who remain
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 // Pending are the words of the rules that only the model has so far: what has one in
 // it runs on the model alone.
 var Pending = []string{
-	"guard_after", "endpoint_wait",
 }
 
 // Knowing returns those of some engines that know all the rules a text needs.
