@@ -117,6 +117,8 @@ func (h *fakeHost) Usage(class int) (u Usage) {
 	return u
 }
 
+func (h *fakeHost) Guard(int, *caller, bool) {}
+
 func (h *fakeHost) DoNotQueue(c *caller) bool { return c.doNotQueue }
 
 func (h *fakeHost) Book(class int, c *caller) Verdict {
