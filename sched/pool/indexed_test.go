@@ -48,7 +48,7 @@ func TestIndexedLookAgreesWithTheScan(t *testing.T) {
 				require.Equal(t, full.AllOverloaded(), got.AllOverloaded())
 				require.ElementsMatch(t, all.Retests(), gate.Retests())
 				if got.HasWitness {
-					use, _ := p.world.Use(r, max(class, 0), got.Witness, p.now)
+					use, _ := p.world.Use(r, max(class, 0), got.Witness, p.now, nil)
 					require.Equal(t, queue.Usable, use)
 				}
 				require.Positive(t, got.Looked)

@@ -109,7 +109,7 @@ func (h *host) Use(int, *queue.Entry[int], queue.RankID) queue.Use {
 	}
 	return queue.Usable
 }
-func (h *host) Usage(int) queue.Usage             { return queue.Usage{} }
+func (h *host) Usage(int) queue.Usage              { return queue.Usage{} }
 func (h *host) Guard(int, *queue.Entry[int], bool) {}
 
 func (h *host) DoNotQueue(*queue.Entry[int]) bool { return false }

@@ -126,9 +126,6 @@ func (w *writer) anIncarnation() string {
 }
 
 func (w *writer) toBest(id string) {
-	if !known("to=best") {
-		return
-	}
 	line := "transfer id=" + id + " to=best"
 	if w.chance(50) {
 		line += list("allow", some(w.dice, 60, workerPool...))

@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/seed-3c5df8a4/turnstile/bench/engine"
-	"github.com/seed-3c5df8a4/turnstile/stress/engines"
 	"github.com/seed-3c5df8a4/turnstile/stress/model"
 	"github.com/seed-3c5df8a4/turnstile/stress/script"
 )
@@ -17,9 +16,6 @@ import (
 var workerPool = []int{1, 2, 3, 7}
 
 var incarnations = []string{"a", "b"}
-
-// known reports whether all engines have a rule.
-func known(word string) bool { return !slices.Contains(engines.Pending, word) }
 
 // shape is what the writer knows of a worker.
 type shape struct{ start, ranks int }
@@ -129,9 +125,7 @@ func (w *writer) begin() {
 	maybe(10, "credit-decay", 0.5, 1)
 	maybe(10, "request-weight", 0.5, 1)
 	maybe(40, "selector", "round-robin", "least-loaded")
-	if known("role=decode") {
-		maybe(20, "role", "decode")
-	}
+	maybe(20, "role", "decode")
 	if w.chance(4) {
 		w.run(line)
 	} else {

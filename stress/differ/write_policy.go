@@ -67,7 +67,7 @@ func (w *writer) policy() []string {
 func (w *writer) class(name, cell string) string {
 	keys := []string{fmt.Sprintf("  - {name: %s, %squantum: %d", name, cell, pick(w.dice, 1, 5, 16, 40, 100, 1000))}
 	add := func(percent int, key string, values ...any) bool {
-		if !known(key) || !w.chance(percent) {
+		if !w.chance(percent) {
 			return false
 		}
 		keys = append(keys, fmt.Sprintf("%s: %v", key, pick(w.dice, values...)))

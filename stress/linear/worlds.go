@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/seed-3c5df8a4/turnstile/sched"
-	"github.com/seed-3c5df8a4/turnstile/stress/engines"
 	"github.com/seed-3c5df8a4/turnstile/stress/model"
 )
 
@@ -35,12 +34,6 @@ policy_classes:
   - {name: u, quantum: 1, prefill_busy_threshold: 10}
   - {name: c, quantum: 10, max_requests_per_rank: 2, prefill_busy_threshold: 0, choose_from: idle}
 `}
-
-func init() {
-	for i := range policies {
-		policies[i] = engines.Without(policies[i])
-	}
-}
 
 // tick is how far the clock moves in a step, and the age at which classes guard.
 const tick = time.Second

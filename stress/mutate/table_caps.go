@@ -13,7 +13,7 @@ func capsTable() []Mutation {
 			Name:      "give a class that chooses from idle ranks all of them",
 			Breaks:    "a cap is a gate",
 			Invariant: "1",
-			Edits:     edit(barredFile, "	if l.Busy == 0 || !l.World.choosesIdle(l.Class) {\n		return\n	}\n	n := 0\n", "	if l.Busy >= 0 {\n		return\n	}\n	n := 0\n"),
+			Edits:     edit(barredFile, "	idle := l.World.choosesIdle(l.Class) && l.Busy > 0\n", "	idle := false\n"),
 			Test:      schedTest("TestNoRankEverHasMoreThanTheCap"),
 		},
 		{

@@ -96,14 +96,14 @@ func lineTable() []Mutation {
 			Name:      "set no timer for decay",
 			Breaks:    "a rank that decay frees is noticed by nobody",
 			Invariant: "6",
-			Edits:     edit(lineFile, "	next := min(l.queue.Queue().NextDue(), l.nextFree())\n", "	next := l.queue.Queue().NextDue()\n"),
+			Edits:     edit(lineFile, "	next := min(l.queue.Queue().NextDue(), l.nextFree(), l.queue.Queue().NextFail())\n", "	next := min(l.queue.Queue().NextDue(), l.queue.Queue().NextFail())\n"),
 			Test:      schedTest("TestDecayIsActedOnAtItsInstant"),
 		},
 		{
 			Name:      "set no timer for due times",
 			Breaks:    "a request waits past its due time",
 			Invariant: "6",
-			Edits:     edit(lineFile, "	next := min(l.queue.Queue().NextDue(), l.nextFree())\n", "	next := l.nextFree()\n"),
+			Edits:     edit(lineFile, "	next := min(l.queue.Queue().NextDue(), l.nextFree(), l.queue.Queue().NextFail())\n", "	next := min(l.nextFree(), l.queue.Queue().NextFail())\n"),
 			Test:      schedTest("TestWaitingInABubble"),
 		},
 		{

@@ -138,7 +138,7 @@ func queueTable() []Mutation {
 			Name:      "refuse in line without an exact look",
 			Breaks:    "load that moves makes all ranks look busy though they never were",
 			Invariant: "4",
-			Edits:     edit(queueLineFile, "	if !l.exactly(class, e, b) || l.host.Usage(class) != usage {\n		l.q.open(e.lane)\n		return Again\n	}\n", ""),
+			Edits:     edit(queueLineFile, "	if !l.exactly(class, e.lane.First(), b) || l.host.Usage(class) != usage {\n		l.q.open(e.lane)\n		return Again\n	}\n", ""),
 			Test:      queueTest("TestRefusalIsLookedAtTwice"),
 		},
 		{

@@ -6,7 +6,6 @@ import (
 
 	"github.com/seed-3c5df8a4/turnstile/sched"
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
-	"github.com/seed-3c5df8a4/turnstile/stress/engines"
 )
 
 // world is what the engine was told of workers and policy. A world never
@@ -181,7 +180,6 @@ func profiles(name string) ([]*profile, error) {
 	}
 	list := make([]*profile, len(texts))
 	for i, text := range texts {
-		text = engines.Without(text)
 		file, err := policy.Parse([]byte(text))
 		if err != nil {
 			return nil, err
