@@ -160,7 +160,7 @@ func lineTable() []Mutation {
 			Name:      "test no lane on a recheck",
 			Breaks:    "a recheck helps nobody",
 			Invariant: "6",
-			Edits:     edit(epochFile, "	if l.queue != nil && len(waiters) > 0 {\n		l.queue.Queue().OpenAll()\n	}\n", ""),
+			Edits:     edit(epochFile, "	if l.queue != nil && len(rechecks) > 0 {\n		l.queue.Queue().OpenAll()\n	}\n", ""),
 			Test:      schedTest("TestRecheckTestsEveryLane"),
 		},
 		{
