@@ -164,6 +164,13 @@ func lineTable() []Mutation {
 			Test:      schedTest("TestRecheckTestsEveryLane"),
 		},
 		{
+			Name:      "begin a recheck anew in each epoch",
+			Breaks:    "a recheck of many lanes never ends",
+			Invariant: "bounded work",
+			Edits:     edit(epochFile, "l.queue != nil && len(rechecks) > 0", "l.queue != nil && len(l.rechecks) > 0"),
+			Test:      schedTest("TestRecheckOfManyLanesEnds"),
+		},
+		{
 			Name:      "test no lane after an overflow",
 			Breaks:    "hints that did not fit are lost",
 			Invariant: "6",
