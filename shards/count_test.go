@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
@@ -21,10 +22,12 @@ func TestBookingThatMovesIsCountedOnce(t *testing.T) {
 		a.Lock()
 		a.BookLocked(moving, nil)
 		a.Unlock()
+		var rounds atomic.Int64
 		done, stopped := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(stopped)
 			for from, to := a, b; ; from, to = to, from {
+				rounds.Add(1)
 				select {
 				case <-done:
 					return
@@ -35,7 +38,7 @@ func TestBookingThatMovesIsCountedOnce(t *testing.T) {
 				UnlockBoth(from, to)
 			}
 		}()
-		for range 2000 {
+		for rounds.Load() < 2000 {
 			p.index.LockCount(nil)
 			n, ok := p.index.BusyLocked(&p.query, 0)
 			p.index.UnlockCount(nil)

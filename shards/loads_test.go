@@ -269,7 +269,7 @@ func TestSearchReadsLittle(t *testing.T) {
 		"half":             {set: func(p *indexedPool) { p.loadRandomly(); p.among(func(i int) bool { return i%2 == 0 }) }, read: 2000},
 		"one decays":       {set: func(p *indexedPool) { p.loadRandomly(); p.load(func(i int) bool { return i == 77 }, 1000) }, read: 250, judged: 1},
 		"a few decay":      {set: func(p *indexedPool) { p.loadRandomly(); p.load(func(i int) bool { return i%100 == 0 }, 1000) }, read: 250, judged: 21},
-		"half decay":       {set: func(p *indexedPool) { p.load(func(i int) bool { return i%2 == 0 }, 1000) }, read: 1300, judged: 4},
+		"half decay":       {set: func(p *indexedPool) { p.query.By = ByPrefill; p.load(func(i int) bool { return i%2 == 0 }, 1000) }, read: 1300, judged: 24},
 		"one out of range": {set: func(p *indexedPool) { p.book(77, 1<<60) }, read: 250},
 		"most out of range": {set: func(p *indexedPool) {
 			for i := range 2000 {

@@ -69,7 +69,7 @@ const (
 	moves = 4
 	// draws is how many of the tied ranks are drawn before those are listed that
 	// may be found, or judged that are loose.
-	draws = 4
+	draws = 8
 )
 
 // Least finds the rank with the least key, one of those that are tied with equal
