@@ -140,8 +140,9 @@
       text(cells[6], count.format(c.deficit));
       text(cells[7], count.format(c.quantum));
       const limits = (c.limits || []).map((l) => l.limit + " " + count.format(l.usage) + " of " + count.format(l.bound));
-      if (!c.can_queue) long(cells[8], "no busy threshold: nobody waits");
-      else if (c.never_queues) long(cells[8], "never queues");
+      if (c.endpoint_until) limits.unshift("without an endpoint until " + clock(c.endpoint_until));
+      if (c.never_queues) long(cells[8], "never queues");
+      else if (!c.can_queue && !c.endpoint_until) long(cells[8], "no busy threshold: nobody waits");
       else long(cells[8], limits.join(", ") || "none");
       cells[8].classList.toggle("bad", c.can_queue && !c.never_queues && (c.limits || []).some((l) => l.usage >= l.bound));
       cells[8].classList.toggle("quiet", !c.can_queue);
