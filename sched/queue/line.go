@@ -338,6 +338,14 @@ const maxJoinedKept = 1024
 
 func (l *Line[T]) remain(e *Entry[T], b *Budget) Status {
 	class := e.class
+	// The pool may have changed since it joined, and nobody was told that it waits.
+	if e.lane.overloaded {
+		if gate := l.gate(class, e, b); gate.AllOverloaded() && !gate.Awaits {
+			l.Remove(e)
+			l.host.Reject(class, e.Value, Rejection{Why: Overloaded})
+			return Paused
+		}
+	}
 	usage := l.host.Usage(class)
 	limit, _, bound, full := l.host.Rules(class).LimitReached(usage.Requests, usage.Raw, usage.Cached, l.host.Workers())
 	why := Rejection{Why: WouldQueue, Usage: usage}

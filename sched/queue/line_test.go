@@ -407,6 +407,34 @@ func TestThoseWhoJoinedAreTestedAtRest(t *testing.T) {
 	}
 }
 
+// Whoever has joined and was not told that it waits is still an arrival: if all its
+// ranks are overloaded by now it fails at once, and does not wait with those who do.
+func TestAllOverloadedSinceItJoined(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, 0, queueing())
+	h.expect(0, 1, &caller{name: "a"}, "a stays")
+	budget := NewBudget(plenty)
+	for i, c := range []*caller{{name: "b"}, {name: "c", doNotQueue: true}} {
+		if !h.line.Join(0, entryOf(c, uint64(i+2)), &budget) {
+			t.Fatal("it did not join")
+		}
+	}
+	h.overloaded = 2
+	h.line.q.OpenAll()
+	if status := h.work(&budget); status != Done {
+		t.Fatalf("status %d", status)
+	}
+	if got := h.told(); got != "b refused: overloaded; c refused: overloaded" {
+		t.Fatalf("told %q", got)
+	}
+	h.check()
+	h.overloaded, h.free = 0, 1
+	h.line.q.OpenAll()
+	if h.work(&budget); h.told() != "a in" {
+		t.Fatal("who waited has left")
+	}
+}
+
 func TestNeverQueueClass(t *testing.T) {
 	t.Parallel()
 	never := func(limit string) fakeRules {

@@ -21,6 +21,13 @@ func poolTest(name string) Test  { return Test{Package: "sched/pool", Name: name
 func queueTable() []Mutation {
 	return []Mutation{
 		{
+			Name:      "have an arrival wait with those who wait, whatever has become of its ranks",
+			Breaks:    "an arrival all of whose ranks are overloaded waits instead of being told",
+			Invariant: "4",
+			Edits:     edit(queueLineFile, "	if e.lane.overloaded {\n", "	if e.lane == nil {\n"),
+			Test:      queueTest("TestAllOverloadedSinceItJoined"),
+		},
+		{
 			Name:      "end the visit of a blocked class",
 			Breaks:    "its turn is lost for a moment's blocking",
 			Invariant: "4 (rule 8a)",
