@@ -56,6 +56,9 @@ type bench struct {
 	tested []string
 	// asked are the lanes that a freed rank has asked, likewise.
 	asked []string
+	// only names the one rank that can serve a lane; untold: no rank can tell alone.
+	only   map[string]RankID
+	untold bool
 }
 
 func newBench(t *testing.T, specs ...ClassSpec) *bench {
@@ -97,7 +100,16 @@ func (b *bench) CanUse(l *Lane[string], rank lifecycle.RankID) Use {
 	case class:
 		return Busy
 	case lane || l.listed != nil && !slices.Contains(l.listed, rank.Worker):
+		if b.untold {
+			return Untold
+		}
 		return Unusable
+	}
+	if only, is := b.only[fmt.Sprintf("%d/%s", l.Class(), l.key)]; is && only != rank {
+		return Unusable
+	}
+	if b.untold {
+		return Untold
 	}
 	return Usable
 }

@@ -180,6 +180,9 @@ func TestRankGoesOnWhereTheBudgetEnded(t *testing.T) {
 			}
 			return
 		}
+		if pieces > lanes {
+			t.Fatal("the rank does not get ahead")
+		}
 	}
 }
 

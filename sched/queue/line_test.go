@@ -762,3 +762,89 @@ func TestResetStartsAnew(t *testing.T) {
 		t.Fatalf("status %d", status)
 	}
 }
+
+// Those who are moved to another queue can leave either.
+func TestLeavingWhileOthersAreMoved(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, 0, queueing())
+	entries := make([]*Entry[*caller], 4)
+	for i := range entries {
+		entries[i] = entryOf(&caller{name: fmt.Sprint(i)}, uint64(i+1))
+		h.line.Add(0, entries[i])
+	}
+	before := h.line.Reset(quanta(5, 7))
+	h.rules = []fakeRules{queueing(), queueing()}
+	for _, e := range entries[:2] {
+		before.Remove(e)
+		h.line.Add(1, e)
+	}
+	h.line.Remove(entries[0])
+	h.line.Remove(entries[3])
+	for name, q := range map[string]*Queue[*caller]{"the old": before, "the new": h.line.q} {
+		if err := q.Check(); err != nil || q.Len() != 1 {
+			t.Fatalf("%s queue has %d: %v", name, q.Len(), err)
+		}
+	}
+}
+
+// After a lost race what the freed rank says of itself is not enough.
+func TestLostRaceHasAllRanksLookedAt(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, 0, queueing())
+	h.expect(0, 1, &caller{name: "a"}, "a stays")
+	h.free, h.races = 1, 1
+	h.line.q.Free(rank(1, 0))
+	looks, budget := h.gates, NewBudget(plenty)
+	if status := h.line.Serve(10, &budget); status != Again || h.gates != looks {
+		t.Fatalf("status %d, %d looks at all ranks", status, h.gates-looks)
+	}
+	if status := h.line.Serve(10, &budget); status != Done || h.gates != looks+1 || h.told() != "a in" {
+		t.Fatalf("status %d, %d looks at all ranks", status, h.gates-looks)
+	}
+}
+
+// One that is due is not granted, though so many are due that it was not answered
+// yet.
+func TestNobodyIsServedWhoIsDue(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, 0, queueing())
+	for i, at := range []int64{-1, 0, 1} {
+		c := &caller{name: fmt.Sprint("due ", at)}
+		e := entryOf(c, uint64(i+1))
+		e.Due = at
+		h.line.Add(0, e)
+		h.Queued(0, c)
+	}
+	h.free, h.log = 3, nil
+	budget := NewBudget(plenty)
+	if status := h.line.Serve(10, &budget); status != Done || h.told() != "due -1 expired; due 0 expired; due 1 in" {
+		t.Fatalf("status %d", status)
+	}
+	h.check()
+}
+
+// A queue that is made anew has everyone in it who waited, in order, and those who
+// have joined are tested against the limits still.
+func TestRebuild(t *testing.T) {
+	t.Parallel()
+	limited := queueing()
+	limited.requests = 1 // of 2 workers: 2
+	h := newHost(t, 0, limited, queueing())
+	h.expect(0, 1, &caller{name: "a"}, "a stays")
+	h.expect(1, 2, &caller{name: "b"}, "b stays")
+	h.expect(0, 3, &caller{name: "c"}, "c stays")
+	budget := NewBudget(plenty)
+	if !h.line.Join(0, entryOf(&caller{name: "d"}, 4), &budget) {
+		t.Fatal("it did not join")
+	}
+	h.line.Rebuild()
+	h.check()
+	if status := h.work(&budget); status != Done || h.told() != "d refused: full, requests 2 of 2" {
+		t.Fatalf("status %d", status)
+	}
+	h.free = 3
+	h.line.q.OpenAll()
+	if status := h.work(&budget); status != Done || h.told() != "a in; c in; b in" {
+		t.Fatalf("status %d", status)
+	}
+}

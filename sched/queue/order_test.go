@@ -260,3 +260,34 @@ func TestDueTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// Of very many that are due, those that were due first are given piece by piece.
+func TestOverdueInPieces(t *testing.T) {
+	t.Parallel()
+	const entries, most = 300, 7
+	b := newBench(t, quanta(1)...)
+	for i := range entries {
+		b.Add(0, named("", uint64(i+1), due(int64(i*7919%entries))))
+	}
+	for served := 0; served < entries; {
+		piece := b.Overdue(entries, most)
+		if len(piece) != min(most, entries-served) {
+			t.Fatalf("%d at once after %d", len(piece), served)
+		}
+		for i, e := range piece {
+			if e.Due < int64(served) || e.Due >= int64(served+len(piece)) {
+				t.Fatalf("due at %d, given after %d", e.Due, served)
+			}
+			if i > 0 && piece[i-1].Seq > e.Seq {
+				t.Fatal("not in arrival order")
+			}
+		}
+		if err := b.Check(); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range piece {
+			b.Remove(e)
+		}
+		served += len(piece)
+	}
+}
