@@ -471,6 +471,9 @@ func TestNeverQueueClass(t *testing.T) {
 			h.free = 0
 			usage := map[string]int64{"requests": 1, "raw-tokens": 7, "cached-tokens": 3}[limit]
 			h.expect(0, 6, &caller{name: "e"}, fmt.Sprintf("e refused: full, %s %d of 0", limit, usage))
+			// Even if the arrival could run: those of its class go before it.
+			h.free = 1
+			h.expect(0, 7, &caller{name: "f"}, fmt.Sprintf("f refused: full, %s %d of 0", limit, usage))
 		})
 	}
 }

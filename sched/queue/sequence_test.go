@@ -112,3 +112,24 @@ func TestSequenceInOrderIsAList(t *testing.T) {
 		t.Fatalf("room for %d is kept for one, after %d comparisons", cap(s.members), s.compared)
 	}
 }
+
+// One that came out of order makes no difference once all have gone.
+func TestSequenceThatRanEmptyIsAList(t *testing.T) {
+	t.Parallel()
+	s := newSorted(t)
+	s.add(0)
+	s.add(1)
+	s.take(1)
+	s.take(0)
+	const many = 1_000
+	s.compared = 0
+	for range many {
+		s.add(0)
+	}
+	for len(s.all) > 0 {
+		s.take(0)
+	}
+	if s.compared > many {
+		t.Fatalf("%d comparisons for %d entries", s.compared, many)
+	}
+}
