@@ -111,7 +111,7 @@ func (l *line) work() (more bool) {
 		return false
 	}
 	for {
-		status := l.queue.Serve(grantsBetweenArrivals, &l.budget)
+		status := l.serve()
 		if status == queue.Paused {
 			// Detached first: what returned before they came is seen by them.
 			l.detach()
@@ -145,6 +145,17 @@ func (l *line) work() (more bool) {
 			}
 		}
 	}
+}
+
+// serve serves who can run, and pauses when it is time to look at the arrivals:
+// epochs may be so short that no single one serves as many.
+func (l *line) serve() queue.Status {
+	before := l.steps
+	status := l.queue.Serve(grantsBetweenArrivals-l.unseen, &l.budget)
+	if l.unseen += int(l.steps - before); status == queue.Paused || status == queue.Done {
+		l.unseen = 0
+	}
+	return status
 }
 
 // arrived notes that the first arrival was dealt with.

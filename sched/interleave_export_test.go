@@ -53,3 +53,26 @@ func (h *heldTurn) Run(allowance int) (left int, more bool) {
 }
 
 var _ sequencer.Epochs = (*heldTurn)(nil)
+
+// EpochByEpoch takes the turn and calls f, which runs epochs one at a time.
+func EpochByEpoch(s *Scheduler, f func(run func(allowance int) (left int, more bool))) {
+	WithTurn(s, func() { f(s.line.Run) })
+}
+
+// What a call may do for others, and a look at a lane costs, in units of a budget.
+const (
+	LifecycleAllowance = lifecycleAllowance
+	ArrivalAllowance   = arrivalAllowance
+	CostReject         = costReject
+	CostExpiry         = costExpiry
+	GrantsAtMost       = grantsBetweenArrivals
+)
+
+// QueueLen returns how many are in the queue, those who have left included. The
+// caller has the turn.
+func QueueLen(s *Scheduler) int {
+	if s.line.queue == nil {
+		return 0
+	}
+	return s.line.queue.Len()
+}

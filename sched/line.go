@@ -24,6 +24,7 @@ type line struct {
 	seq    uint64            // arrival order
 	budget queue.Budget      // of the epoch
 	steps  int64             // decided in the epoch
+	unseen int               // granted since arrivals were looked at last, in this epoch or before
 
 	// arrivals were detached, and are not yet dealt with from next on.
 	arrivals []*job

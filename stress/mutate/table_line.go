@@ -181,7 +181,7 @@ func lineTable() []Mutation {
 			Name:      "look at arrivals before the backlog",
 			Breaks:    "an arrival takes what was freed, before it came, for who waits",
 			Invariant: "3",
-			Edits:     edit(epochFile, "		status := l.queue.Serve(grantsBetweenArrivals, &l.budget)\n", "		status := queue.Done\n		if l.next == len(l.arrivals) {\n			status = l.queue.Serve(grantsBetweenArrivals, &l.budget)\n		}\n"),
+			Edits:     edit(epochFile, "		status := l.serve()\n", "		status := queue.Done\n		if l.next == len(l.arrivals) {\n			status = l.serve()\n		}\n"),
 			Test:      schedTest("TestReleaseIsForThoseWhoWaitedBefore"),
 		},
 		{
