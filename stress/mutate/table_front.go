@@ -31,7 +31,10 @@ func frontTable() []Mutation {
 			Name:      "have a rank begin anew when the budget was used up",
 			Breaks:    "with a long line it never comes to the end",
 			Invariant: "6, bounded work",
-			Edits:     edit(frontFile, "			if !b.Spend(CostRank) {\n				return usedUp\n			}\n", "			if !b.Spend(CostRank) {\n				a.at = place{}\n				return usedUp\n			}\n"),
+			Edits: []Edit{
+				{frontFile, "		if !b.Spend(CostLane) {\n			return usedUp\n", "		if !b.Spend(CostLane) {\n			a.at = place{}\n			return usedUp\n"},
+				{frontFile, "			if !b.Spend(CostRank) {\n				return usedUp\n", "			if !b.Spend(CostRank) {\n				a.at = place{}\n				return usedUp\n"},
+			},
 			Test:      queueTest("TestRankGoesOnWhereTheBudgetEnded"),
 		},
 		{
