@@ -111,6 +111,16 @@ func TestSequenceInOrderIsAList(t *testing.T) {
 	if cap(s.members) > 256 || s.compared > 2*many {
 		t.Fatalf("room for %d is kept for one, after %d comparisons", cap(s.members), s.compared)
 	}
+	for range many {
+		s.add(0)
+	}
+	for range 4 * many {
+		s.add(0)
+		s.take(0)
+	}
+	if cap(s.members) > 4*many {
+		t.Fatalf("room for %d is kept for %d", cap(s.members), many)
+	}
 }
 
 // One that came out of order makes no difference once all have gone.

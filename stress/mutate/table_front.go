@@ -35,7 +35,7 @@ func frontTable() []Mutation {
 				{frontFile, "		if !b.Spend(CostLane) {\n			return usedUp\n", "		if !b.Spend(CostLane) {\n			a.at = place{}\n			return usedUp\n"},
 				{frontFile, "			if !b.Spend(CostRank) {\n				return usedUp\n", "			if !b.Spend(CostRank) {\n				a.at = place{}\n				return usedUp\n"},
 			},
-			Test:      queueTest("TestRankGoesOnWhereTheBudgetEnded"),
+			Test: queueTest("TestRankGoesOnWhereTheBudgetEnded"),
 		},
 		{
 			Name:      "go on in the middle of the ranks at another lane",
@@ -77,7 +77,7 @@ func frontTable() []Mutation {
 			Breaks:    "whoever looks at every lane stays at the first that cannot run",
 			Invariant: "6",
 			Edits:     edit(frontFile, "			a.at.behind = true\n			n.lane.class.open(n.lane)\n", "			n.lane.class.open(n.lane)\n"),
-			Test:      queueTest("TestBlockedLaneStopsNoOther"),
+			Test:      queueTest("TestRankIsMetByWhoOpensEveryLane"),
 		},
 		{
 			Name:      "have a rank that cannot tell ask again",
