@@ -1,0 +1,144 @@
+package sched_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-3c5df8a4/turnstile/sched"
+)
+
+// guarding has a class that calls a rank busy at less than the other.
+const guarding = `
+default_policy_family: loose
+uncached_isl_buckets: [{min_tokens: 0, bucket: all}]
+policy_classes:
+  - {name: loose, policy_family: loose, cache_bucket: all, quantum: 100, prefill_busy_threshold: 100}
+  - {name: strict, quantum: 100, prefill_busy_threshold: 0, guard_after: 5}
+  - {name: open, quantum: 100}
+`
+
+// later schedules on a goroutine of its own and returns how to wait for the booking.
+func later(t *testing.T, s *sched.Scheduler, r sched.Request) func() *sched.Booking {
+	done := make(chan *sched.Booking, 1)
+	go func() {
+		b, err := s.Schedule(t.Context(), &r)
+		assert.NoError(t, err)
+		done <- b
+	}()
+	synctest.Wait()
+	return func() *sched.Booking { return <-done }
+}
+
+// Explain and the overlap refresh see guards without having the turn.
+func TestGuardsOutsideTheTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScheduler(
+			t, sched.Config{Profile: policyOf(t, guarding), RefreshAfter: time.Nanosecond},
+			sched.WithOverlapRefresher(func(context.Context, []uint64) ([]sched.Overlap, error) {
+				return []sched.Overlap{{Rank: sched.RankID{Worker: 1}, Device: 100}}, nil
+			}),
+		)
+		addWorkers(t, s, 2)
+		one, two := sched.RankID{Worker: 1}, sched.RankID{Worker: 2}
+		hold := schedule(t, s, sched.Request{ID: "hold", ISL: 200, Pin: &two, Class: "open"})
+		on1 := schedule(t, s, sched.Request{ID: "on1", ISL: 90, Pin: &one, Class: "open"})
+		strict := later(t, s, sched.Request{ID: "strict", ISL: 10, Pin: &one, Class: "strict"})
+		r := &sched.Request{ID: "r", ISL: 10, Prefer: &one}
+		e, err := s.Explain(r)
+		require.NoError(t, err)
+		require.Equal(t, one, *e.Rank)
+		require.Empty(t, e.Ranks[0].Barred)
+		time.Sleep(5 * time.Second)
+		e, err = s.Explain(r)
+		require.NoError(t, err)
+		require.Equal(t, sched.OutcomeQueued, e.Outcome)
+		require.Equal(t, "guarded for class strict", e.Ranks[0].Barred)
+		require.Contains(t, e.Why, "guarded for another class")
+		// A class without a threshold is not bound, nor is an advisory selection.
+		open, err := s.Explain(&sched.Request{ID: "r", ISL: 10, Prefer: &one, Class: "open"})
+		require.NoError(t, err)
+		require.Equal(t, one, *open.Rank)
+		p, err := s.Select(t.Context(), r)
+		require.NoError(t, err)
+		require.Equal(t, one, p.Rank)
+
+		// Rank 1 is guarded and rank 2 busy, so it waits; what is cached on 1 by the time
+		// of its grant does not draw it there.
+		moves := later(t, s, sched.Request{ID: "moves", ISL: 60, Blocks: []uint64{1}})
+		time.Sleep(time.Second)
+		require.NoError(t, hold.Release())
+		require.Equal(t, two, moves().Placement().Rank)
+		require.NoError(t, s.Release("moves", 0))
+
+		require.NoError(t, on1.Release())
+		b := strict()
+		e, err = s.Explain(r)
+		require.NoError(t, err)
+		require.Empty(t, e.Ranks[0].Barred, "nobody waits any more")
+		require.NoError(t, b.Release())
+		requireIdle(t, s)
+		require.NoError(t, s.Close())
+	})
+}
+
+// Who waits for an endpoint is seen, with the instant until which; Shutdown and Close
+// end it.
+func TestEndpointWaitIsSeenAndEnds(t *testing.T) {
+	t.Parallel()
+	const patient = `
+default_policy_family: f
+uncached_isl_buckets: [{min_tokens: 0, bucket: all}]
+policy_classes:
+  - {name: f, policy_family: f, cache_bucket: all, quantum: 10, endpoint_wait: 10, request_queue_limit_per_worker: 2}
+`
+	for name, end := range map[string]func(*testing.T, *sched.Scheduler){
+		"close": func(t *testing.T, s *sched.Scheduler) { require.NoError(t, s.Close()) },
+		"shutdown": func(t *testing.T, s *sched.Scheduler) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			require.ErrorIs(t, s.Shutdown(ctx), sched.ErrDeadline)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newScheduler(t, sched.Config{Profile: policyOf(t, patient)})
+				r := &sched.Request{ID: "waits", ISL: 10}
+				e, err := s.Explain(r)
+				require.NoError(t, err)
+				require.Equal(t, sched.OutcomeQueued, e.Outcome)
+				require.Equal(t, time.Now().Add(10*time.Second), e.Line.EndpointUntil)
+				got := make(chan error, 2)
+				began := time.Now()
+				wait := func(r *sched.Request) {
+					_, err := s.Schedule(t.Context(), r)
+					got <- err
+				}
+				go wait(r)
+				synctest.Wait()
+				time.Sleep(4 * time.Second)
+				class := s.Snapshot(1).Classes[0]
+				require.Equal(t, began.Add(10*time.Second), class.EndpointUntil)
+				require.EqualValues(t, 2, class.Limits[0].Bound, "at least one worker counts")
+				time.Sleep(6 * time.Second)
+				require.ErrorIs(t, <-got, sched.ErrNoEndpoints)
+				require.Equal(t, 10*time.Second, time.Since(began))
+				require.True(t, s.Snapshot(1).Classes[0].EndpointUntil.IsZero())
+				_, err = s.Schedule(t.Context(), &sched.Request{ID: "no-queue", ISL: 10, DoNotQueue: true})
+				require.ErrorIs(t, err, sched.ErrNoEndpoints)
+
+				go wait(&sched.Request{ID: "last", ISL: 10})
+				synctest.Wait()
+				end(t, s)
+				require.ErrorIs(t, <-got, sched.ErrClosed)
+				requireIdle(t, s)
+			})
+		})
+	}
+}
