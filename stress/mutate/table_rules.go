@@ -91,21 +91,21 @@ func rulesTable() []Mutation {
 			Breaks:    "steady traffic of a loose class starves a strict one",
 			Invariant: "4",
 			Edits:     edit("sched/pool/look.go", " || l.Guarded > 0 && blocked+l.Guarded == l.Eligible\n", "\n"),
-			Test:      scriptTest("guard_age"),
+			Test:      scriptTest("guard_age.txt"),
 		},
 		{
 			Name:      "free nobody when a guard ceases",
 			Breaks:    "requests wait for ranks that nobody guards any more",
 			Invariant: "6",
 			Edits:     edit(hostFile, "		if rank == nil {\n			q.OpenAll()\n		} else {\n			q.Free(*rank)\n		}\n", "		_, _ = rank, q\n"),
-			Test:      scriptTest("guard_age"),
+			Test:      scriptTest("guard_age.txt"),
 		},
 		{
 			Name:      "let a request come of age too late",
 			Breaks:    "a rank is filled further although its time has come",
 			Invariant: "4",
 			Edits:     edit("sched/queue/guard.go", "			if now < addSaturating(e.Arrival, c.guardAfter) {\n", "			if now <= addSaturating(e.Arrival, c.guardAfter) {\n"),
-			Test:      scriptTest("guard_age"),
+			Test:      scriptTest("guard_age.txt"),
 		},
 		{
 			Name:      "guard for a request that has left",
@@ -127,14 +127,14 @@ func rulesTable() []Mutation {
 			Breaks:    "a request fails at the instant at which its worker is back",
 			Invariant: "4",
 			Edits:     edit("sched/queue/lacking.go", "			if !still(l) {\n", "			if false {\n"),
-			Test:      scriptTest("endpoint_break"),
+			Test:      scriptTest("endpoint_break.txt"),
 		},
 		{
 			Name:      "count the time of a break",
 			Breaks:    "a request fails although it had a rank meanwhile",
 			Invariant: "4",
 			Edits:     edit("sched/queue/lacking.go", "	l.lacks, l.lacksSince = lacks, now\n", "	l.lacks = true\n	if l.lacksSince == 0 {\n		l.lacksSince = now\n	}\n"),
-			Test:      scriptTest("endpoint_break"),
+			Test:      scriptTest("endpoint_break.txt"),
 		},
 	}
 }
