@@ -3,10 +3,11 @@
 //
 // A few clients call a small pool of two or three ranks at once: Schedule, Query,
 // Select, PrefillDone, Release, Transfer, contexts that end, workers that go and
-// come back, overload, profiles that are swapped, and in the end Close. Five
-// classes have thresholds, ratios, limits, orders and quanta that make requests
-// wait for each other; one never queues and one has no threshold, and a swap of
-// profiles turns the one kind into the other. Requests are pinned, restricted,
+// come back as the same process or as another, overload, workers that are set
+// aside, profiles that are swapped, a clock that moves a few times, and in the end
+// Close. Six classes have thresholds, caps, guards, ratios, limits, orders and quanta
+// that make requests wait for each other; one never queues and one has no threshold,
+// and a swap of profiles turns the one kind into the other. Requests are pinned, restricted,
 // urgent, or ask not to wait.
 //
 // # How a waiting call is modelled
@@ -29,6 +30,8 @@
 //     request is granted only when it is its turn among all who can run then.
 //   - Limits: a refusal names the limit, usage and bound, or the counters, of one
 //     instant at which the request had to wait and nobody of its class could run.
+//   - Caps and guards: a class that chooses from idle ranks is given one, and nobody
+//     is given a rank that is guarded against its class.
 //   - Never-queue classes, overload, missing ranks, closing: the right answer for
 //     one instant.
 //   - Lifecycle: each call changes what it says it changed, once; an old attempt
@@ -43,7 +46,9 @@
 //   - Which rank is chosen: it must be eligible and not overloaded. That it is
 //     the least of what the loads were during the call is for the online checker
 //     of package storm.
-//   - Removing a worker is several steps: it leaves the table, and then each of
+//   - Who decides may have read the clock before its last move, and who comes to wait
+//     at any time since the call began.
+//   - Removing a worker, or putting another process in its place, is several steps: it leaves the table, and then each of
 //     its ranks drops its bookings, before the call returns.
 //   - A call on a booking that was moved while it was under way may be told that
 //     its attempt is old.
@@ -51,7 +56,7 @@
 //     mostly right and makes the search short; other orders are tried then. That
 //     they are told in order is for package storm.
 //
-// Time does not pass in a history: due times, ttls, ages and the decay of prefill
-// are for the differential test and for package storm; so are cached tokens, blocks
-// and selectors.
+// Time moves in steps as long as a guard takes to begin, and ends nothing: due times,
+// ttls, ages, waits for an endpoint and the decay of prefill are for the differential
+// test and for package storm; so are cached tokens, blocks and selectors.
 package linear
