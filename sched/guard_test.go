@@ -142,3 +142,33 @@ policy_classes:
 		})
 	}
 }
+
+// When the request that guards a rank leaves, those whom it held back go on at once.
+func TestGuardEndsWithItsRequest(t *testing.T) {
+	t.Parallel()
+	for name, pin := range map[string]*sched.RankID{"any rank": nil, "one rank": {Worker: 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newScheduler(t, sched.Config{Profile: policyOf(t, guarding)})
+				addWorkers(t, s, 1)
+				schedule(t, s, sched.Request{ID: "fills", ISL: 90, Class: "open"})
+				ctx, leave := context.WithTimeout(t.Context(), 10*time.Second)
+				defer leave()
+				left := make(chan error, 1)
+				go func() {
+					_, err := s.Schedule(ctx, &sched.Request{ID: "strict", ISL: 10, Class: "strict", Pin: pin})
+					left <- err
+				}()
+				synctest.Wait()
+				time.Sleep(6 * time.Second)
+				held := later(t, s, sched.Request{ID: "held", ISL: 5})
+				require.EqualValues(t, 2, s.Stats().Waiting)
+				b := held()
+				require.Equal(t, 4*time.Second, b.Waited())
+				require.ErrorIs(t, <-left, sched.ErrDeadline)
+				require.NoError(t, s.Close())
+			})
+		})
+	}
+}

@@ -98,7 +98,7 @@ func rulesTable() []Mutation {
 			Breaks:    "requests wait for ranks that nobody guards any more",
 			Invariant: "6",
 			Edits:     edit(hostFile, "		if rank == nil {\n			q.OpenAll()\n		} else {\n			q.Free(*rank)\n		}\n", "		_, _ = rank, q\n"),
-			Test:      scriptTest("guard_age.txt"),
+			Test:      schedTest("TestGuardEndsWithItsRequest"),
 		},
 		{
 			Name:      "let a request come of age too late",
@@ -112,7 +112,7 @@ func rulesTable() []Mutation {
 			Breaks:    "a rank is held back for nobody",
 			Invariant: "6",
 			Edits:     edit("sched/queue/guard.go", "	if l.aged--; l.aged == 0 {\n", "	if l.aged--; l.aged < 0 {\n"),
-			Test:      schedTest("TestGuardsOutsideTheTurn"),
+			Test:      schedTest("TestGuardEndsWithItsRequest"),
 		},
 		{
 			Name:      "set no timer for who lacks an endpoint",
