@@ -216,7 +216,7 @@ func frontTable() []Mutation {
 			Name:      "lose who has joined when the queue is made anew",
 			Breaks:    "they wait whatever the limits say",
 			Invariant: "4 (rule 5)",
-			Edits:     edit(queueLineFile, "		e.earlier, e.later, e.lane = nil, nil, nil\n", "		e.earlier, e.later, e.lane = nil, nil, nil\n		l.leaveJoined(e)\n"),
+			Edits:     edit(queueLineFile, "		since, lacks := e.Lacks()\n", "		since, lacks := e.Lacks()\n		l.leaveJoined(e)\n"),
 			Test:      queueTest("TestRebuild"),
 		},
 	}

@@ -128,6 +128,7 @@ func rulesTable() []Mutation {
 			Invariant: "4",
 			Edits:     edit("sched/queue/lacking.go", "			if !still(l) {\n", "			if false {\n"),
 			Test:      scriptTest("endpoint_break.txt"),
+			Hangs:     true,
 		},
 		{
 			Name:      "count the time of a break",
@@ -135,6 +136,7 @@ func rulesTable() []Mutation {
 			Invariant: "4",
 			Edits:     edit("sched/queue/lacking.go", "	l.lacks, l.lacksSince = lacks, now\n", "	l.lacks = true\n	if l.lacksSince == 0 {\n		l.lacksSince = now\n	}\n"),
 			Test:      scriptTest("endpoint_break.txt"),
+			Hangs:     true,
 		},
 	}
 }
