@@ -6,13 +6,13 @@ import "slices"
 type Use uint8
 
 const (
-	// Busy: for the lane's class, whatever the lane.
+	// Busy means for the lane's class, whatever the lane.
 	Busy Use = iota
-	// Unusable: the lane's requests may not have it.
+	// Unusable means that the lane's requests may not have it.
 	Unusable
-	// Usable: they may, and it is not busy.
+	// Usable means that they may, and it is not busy.
 	Usable
-	// Untold: one rank is not enough to tell; all have to be looked at.
+	// Untold means that one rank is not enough to tell: all have to be looked at.
 	Untold
 )
 
@@ -70,7 +70,7 @@ func (q *Queue[T]) Next(now int64, r Ranks[T], b *Budget) (e *Entry[T], ok bool)
 	if at < 0 && !look.usedUp {
 		at = look.pickAfterRounds()
 	}
-	for i := 0; i < at; i++ {
+	for i := range max(0, at) {
 		look.candidate(&p.at[i]) // which of those before it are blocked
 	}
 	if look.usedUp || at < 0 {
@@ -166,6 +166,7 @@ func (q *Queue[T]) canRun(l *Lane[T], r Ranks[T], b *Budget) bool {
 			if l.asked {
 				return false
 			}
+		case Untold:
 		}
 	}
 	l.hasWitness, l.asked, l.stamp = false, false, q.stamp
