@@ -80,7 +80,7 @@ func (v *verdict) seconds() float64 {
 func (v *verdict) run(ctx context.Context, step func(string), done func(*report.Row) error) error {
 	for i := range v.specs {
 		if ctx.Err() != nil {
-			break
+			return nil //nolint:nilerr // an interrupt ends the loops, and what was measured stands
 		}
 		began := time.Now()
 		row, err := micro.Run(ctx, &v.specs[i], micro.Settings{Rounds: verdictRounds, Duration: verdictRound, Budget: verdictBudget}, step)

@@ -143,6 +143,7 @@ func (l *line) work() (more bool) {
 			if l.budget.Exhausted() || !l.refresh() {
 				return true
 			}
+		default:
 		}
 	}
 }

@@ -16,12 +16,12 @@ func (s *Scheduler) made() error {
 // present returns the error of what is missing of a call.
 func (s *Scheduler) present(ctx context.Context, r *Request) error {
 	if s == nil || s.world.Load() == nil || ctx == nil || r == nil {
-		return s.missing(ctx, r)
+		return s.missing(r)
 	}
 	return nil
 }
 
-func (s *Scheduler) missing(ctx context.Context, r *Request) error {
+func (s *Scheduler) missing(r *Request) error {
 	switch {
 	case s.made() != nil:
 		return s.made()

@@ -45,7 +45,7 @@ func BenchmarkAnnounce(b *testing.B) {
 							b.Fatal(err)
 						}
 					}
-					s.Close()
+					_ = s.Close()
 				}
 				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(workers), "µs/worker")
 			})
@@ -96,6 +96,6 @@ func BenchmarkPoolEdit(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		s.Close()
+		_ = s.Close()
 	}
 }

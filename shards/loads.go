@@ -191,6 +191,7 @@ func (x *LoadIndex) key(d Dimension, prefill, blocks, requests int64) (key int64
 	w := &x.weights
 	p, b, r := w.Prefill, w.Block, w.Request
 	switch d {
+	default: // ByCost
 	case ByBlocks:
 		p = 0
 	case ByPrefill:

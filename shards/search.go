@@ -222,7 +222,7 @@ func (x *LoadIndex) draw(q *Query, c *contest) (f Found, ok bool) {
 		q.Read += groupSize
 		keys := x.keys[q.By][i*groupSize : (i+1)*groupSize]
 		var tied uint64
-		above := int64(hiddenKey)
+		var above int64
 		if head&looseFlag == 0 {
 			tied, above = scan(keys, c.key)
 		} else {

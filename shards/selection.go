@@ -275,7 +275,7 @@ func (c *Constraints) sum() uint64 {
 	}
 	for _, taint := range c.RequiredTaints {
 		mix(uint64(len(taint)))
-		for i := 0; i < min(len(taint), 16); i++ {
+		for i := range min(len(taint), 16) {
 			mix(uint64(taint[i]))
 		}
 	}

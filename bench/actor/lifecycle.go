@@ -161,7 +161,7 @@ func (e *Engine) touchLocked(rec *record, shard *shards.Shard) {
 // applyLocked changes a live booking. REQUIRES: the locks of lockFor.
 func (e *Engine) applyLocked(o *op, rec *record, shard *shards.Shard, at *shards.Slot, weight int64) {
 	switch o.what {
-	case touch: // it is by now
+	case touch, transferToBest: // the one is by now, the other is not made here
 	case prefillDone:
 		if o.freed = shard.PrefillDoneLocked(&rec.Booking); !o.freed {
 			o.err = sched.ErrUnchanged

@@ -227,7 +227,7 @@ func parting(engines []Engine) Spec {
 				ranks, points := max(16, s.scaled(heldRanks)), max(16, s.scaled(points))
 				prompt := hashes(rand.New(rand.NewPCG(5, 5)), 0, points)
 				if kept.eng == nil {
-					if err := kept.open("", ranks, false); err != nil {
+					if err := kept.open(ranks, false); err != nil {
 						return nil, err
 					}
 					done, err := kept.part(prompt, ranks, s.limit())

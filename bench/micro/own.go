@@ -50,7 +50,7 @@ func ownRanks(e Engine) Spec {
 			engine: Turnstile, variant: v.name, ranks: v.ranks, done: kept.finish,
 			run: func(ctx context.Context, s Settings) (*outcome, error) {
 				ranks := max(16, s.scaled(v.ranks))
-				if err := kept.open("", ranks, true); err != nil {
+				if err := kept.open(ranks, true); err != nil {
 					return nil, err
 				}
 				own, i := prompts(1, ranks, 0)[0], 0
@@ -74,11 +74,11 @@ type pool struct {
 	held   []engine.Booking
 }
 
-func (p *pool) open(policy string, ranks int, load bool) (err error) {
+func (p *pool) open(ranks int, load bool) (err error) {
 	if p.eng != nil {
 		return nil
 	}
-	if p.eng, err = p.engine.build(policy, ranks); err == nil && load {
+	if p.eng, err = p.engine.build("", ranks); err == nil && load {
 		p.held, err = standing(p.eng, ranks, 0)
 	}
 	return err
@@ -262,7 +262,7 @@ func ownLive(e Engine, many *pool) Spec {
 			run: func(ctx context.Context, s Settings) (*outcome, error) {
 				if v.kept.eng == nil {
 					n := s.scaled(v.live)
-					if err := errors.Join(v.kept.open("", 16, false), v.kept.book(ids(n))); err != nil {
+					if err := errors.Join(v.kept.open(16, false), v.kept.book(ids(n))); err != nil {
 						return nil, err
 					}
 				}
@@ -292,7 +292,7 @@ func ownBookingBytes(many *pool) Spec {
 		contenders: []contender{{engine: Turnstile, run: func(_ context.Context, s Settings) (*outcome, error) {
 			n := s.scaled(manyLive)
 			many.held = make([]engine.Booking, 0, n)
-			if err := many.open("", 16, false); err != nil {
+			if err := many.open(16, false); err != nil {
 				return nil, err
 			}
 			ids := ids(n)

@@ -78,7 +78,7 @@ func beside(i int, p spot, points, out []spot, placed []bool, lo, hi spot) spot 
 			for step := range steps {
 				angle := 2 * math.Pi * float64(step) / steps
 				at := spot{p.x + ring*math.Cos(angle), p.y - ring*math.Sin(angle)}
-				if !hides(at) && !(strict && crosses(at)) {
+				if !hides(at) && (!strict || !crosses(at)) {
 					return at
 				}
 			}

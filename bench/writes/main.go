@@ -14,5 +14,5 @@ func main() {
 		fmt.Fprintln(os.Stderr, "writes:", err)
 		os.Exit(1)
 	}
-	print(os.Stdout, rows)
+	printTable(os.Stdout, rows)
 }

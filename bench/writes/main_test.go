@@ -42,8 +42,7 @@ func TestSharedWrites(t *testing.T) {
 		where := r.pool.String() + ": " + r.operation
 		require.Positive(t, r.instructions, where)
 		most, locked := 4, 30
-		switch {
-		case r.operation == "advisory selection":
+		if r.operation == "advisory selection" {
 			most, locked = 0, 0
 		}
 		require.LessOrEqual(t, r.shared, most, "%s: %v", where, r.by)
@@ -62,7 +61,7 @@ func TestSharedWrites(t *testing.T) {
 
 func TestPrint(t *testing.T) {
 	var b strings.Builder
-	print(&b, []row{{pool{16, false}, "release", 900, 7, 1, []string{"f+g"}}, {pool{16, true}, "release", 950, 9, 2, []string{"f", "h"}}})
+	printTable(&b, []row{{pool{16, false}, "release", 900, 7, 1, []string{"f+g"}}, {pool{16, true}, "release", 950, 9, 2, []string{"f", "h"}}})
 	require.Equal(t, `
 16 ranks                          instructions  locked  shared lines  written by
   release                                  900       7             1  f+g

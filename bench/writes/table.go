@@ -26,7 +26,7 @@ func (p pool) String() string {
 	return fmt.Sprintf("%d ranks", p.ranks)
 }
 
-func print(w io.Writer, rows []row) {
+func printTable(w io.Writer, rows []row) {
 	for i, r := range rows {
 		if i == 0 || r.pool != rows[i-1].pool {
 			fmt.Fprintf(w, "\n%-32s  %12s  %6s  %12s  %s\n", r.pool, "instructions", "locked", "shared lines", "written by")

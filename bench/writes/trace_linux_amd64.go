@@ -215,6 +215,7 @@ func (w *writes) note(text []byte, regs *unix.PtraceRegs) error {
 			at += regs.Fs_base
 		case x86asm.GS:
 			at += regs.Gs_base
+		default:
 		}
 		size := max(1, inst.MemBytes)
 		for line := at / lineSize; line <= (at+uint64(size)-1)/lineSize; line++ {
@@ -267,8 +268,9 @@ func register(regs *unix.PtraceRegs, r x86asm.Reg) uint64 {
 		return regs.R15
 	case x86asm.RIP:
 		return regs.Rip
+	default:
+		return 0
 	}
-	return 0
 }
 
 // place names the function of an instruction; the traced process runs this very

@@ -77,11 +77,12 @@ func (l *Look) choose(rnd selector.Rand) (Choice, *Failure) {
 	}
 	var pick selector.Pick
 	var err error
-	if l.indexed.used && l.indexed.inTurn {
+	switch {
+	case l.indexed.used && l.indexed.inTurn:
 		pick = l.indexed.turn
-	} else if l.World.builtin {
+	case l.World.builtin:
 		pick, err = l.World.Selector.Pick(in)
-	} else {
+	default:
 		pick, err = l.pickSafely(l.World.Selector, l.lend())
 	}
 	if err != nil {

@@ -66,11 +66,10 @@ func (l *Look) isOpen(slot *shards.Slot) bool {
 func (l *Look) nextAfter(last *lifecycle.RankID, open []int32) bool {
 	slots, at := l.World.Table.Slots(), 0
 	if last != nil {
-		found := false
-		at, found = slices.BinarySearchFunc(open, *last, func(place int32, last lifecycle.RankID) int {
+		before, found := slices.BinarySearchFunc(open, *last, func(place int32, last lifecycle.RankID) int {
 			return slots[place].Rank.Compare(last)
 		})
-		if found {
+		if at = before; found {
 			at++
 		}
 	}

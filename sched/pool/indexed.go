@@ -174,8 +174,9 @@ func (w *World) way(r *Request) (way, bool) {
 			return way{by: shards.ByBlocks}, true
 		}
 		return way{by: shards.ByCost, decays: p.CreditDecay != 0}, p.PrefillScale == float64(w.Index.Weights().Prefill)
+	default:
+		return way{}, false
 	}
-	return way{}, false
 }
 
 // constrain finds out which ranks are eligible: it counts them and says which spots

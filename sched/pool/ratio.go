@@ -80,13 +80,13 @@ func (w *World) CountBusy(before *policy.Profile) {
 	}
 	byKind := make(map[int32]*shards.Rules)
 	w.Index.CountBusy(w.Table, len(w.ratios.ruled), before != w.Profile, func(slot *shards.Slot) *shards.Rules {
-		rules := byKind[int32(slot.Kind)]
+		rules := byKind[slot.Kind]
 		if rules == nil {
 			rules = new(shards.Rules)
 			for _, class := range w.ratios.ruled {
 				*rules = append(*rules, *w.BusyAbove(class, slot))
 			}
-			byKind[int32(slot.Kind)] = rules
+			byKind[slot.Kind] = rules
 		}
 		return rules
 	})
