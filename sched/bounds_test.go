@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -320,6 +321,67 @@ func TestProfileChangesWhileOthersAreMoved(t *testing.T) {
 		for _, one := range c.all {
 			<-one.done
 			require.NoError(t, one.err)
+		}
+		c.leave()
+	})
+}
+
+// Ranks that are freed together are offered to those who wait in pieces too.
+func TestFreedRanksAreOfferedInPieces(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const ranks = 64
+		s, _ := stepped(t, queueing, ranks)
+		hold := holdAll(t, s, ranks)
+		c := wait(t, s, ranks, func(i int) sched.Request { return sched.Request{ISL: 10, Pin: pin(uint64(i + 1))} })
+		sched.EpochByEpoch(s, func(run func(int) (int, bool)) {
+			for _, b := range hold {
+				require.NoError(t, b.Release())
+			}
+			pieces := 0
+			for more := true; more; pieces++ {
+				_, more = run(10 * queue.CostRank)
+			}
+			require.Zero(t, sched.QueueLen(s))
+			require.Greater(t, pieces, ranks/10)
+		})
+		c.leave()
+	})
+}
+
+// Those who come while a long line is served are tested against the limits when
+// nobody else can run, and not before.
+func TestLimitsAreTestedAfterALongLine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const ranks, backlog, late = 90, 80, 8
+		s, at := stepped(t, queueing, 1)
+		require.NoError(t, s.SetWorkers([]sched.Worker{{ID: 1, Ranks: ranks}}))
+		var hold []*sched.Booking
+		for i := range uint32(ranks) {
+			hold = append(hold, schedule(t, s, sched.Request{ID: fmt.Sprint("hold-", i), ISL: 10, Pin: &sched.RankID{Worker: 1, Rank: i}}))
+		}
+		c := wait(t, s, backlog, func(i int) sched.Request { return sched.Request{ISL: 10, ExpectedOSL: int64(i + 1)} })
+		limited := strings.Replace(queueing, "prefill_busy_threshold: 0", "prefill_busy_threshold: 0, request_queue_limit_per_worker: 30", 1)
+		require.NoError(t, s.SetProfile(policyOf(t, limited)))
+		require.NoError(t, s.Settle(t.Context()))
+		var came []*caller
+		at.on(1, func() { // when the first of them is about to be booked
+			for i := range late {
+				came = append(came, call(t.Context(), s, sched.Request{ID: fmt.Sprint("late-", i), ISL: 10}))
+			}
+			synctest.Wait()
+		})
+		sched.EpochByEpoch(s, func(run func(int) (int, bool)) {
+			for _, b := range hold {
+				require.NoError(t, b.Release())
+			}
+			for more := true; more; {
+				_, more = run(sequencer.HelperAllowance)
+			}
+		})
+		for _, one := range came {
+			one.release(t)
 		}
 		c.leave()
 	})

@@ -21,6 +21,63 @@ type coarseClock struct {
 
 func (c coarseClock) Now() time.Time { return c.Clock.Now().Truncate(c.tick) }
 
+// A timer may fire although it was stopped, when another has been set: nothing is
+// left of either when nobody waits and no booking lives.
+func TestStoppedTimerThatFiresLeavesNoOther(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		begin func(t *testing.T, s *sched.Scheduler, id string, due time.Time) (end func())
+		ttl   time.Duration
+	}{
+		{
+			name: "due time",
+			begin: func(t *testing.T, s *sched.Scheduler, id string, due time.Time) func() {
+				ctx, cancel := context.WithCancel(t.Context())
+				c := call(ctx, s, sched.Request{ID: id, ISL: 10, Due: due})
+				synctest.Wait()
+				return func() { cancel(); <-c.done }
+			},
+		},
+		{
+			name: "ttl", ttl: time.Minute,
+			begin: func(t *testing.T, s *sched.Scheduler, id string, _ time.Time) func() {
+				b := schedule(t, s, sched.Request{ID: id, ISL: 10})
+				return func() { require.NoError(t, b.Release()) }
+			},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				clock := &lateClock{now: time.Now()}
+				s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing), BookingTTL: test.ttl}, sched.WithClock(clock))
+				addWorkers(t, s, 1)
+				var hold *sched.Booking
+				if test.ttl == 0 {
+					hold = schedule(t, s, sched.Request{ID: "hold", ISL: 10})
+				}
+				end := test.begin(t, s, "one", clock.Now().Add(time.Minute))
+				require.Len(t, clock.timers, 1)
+				end()
+				require.NoError(t, s.Settle(t.Context()))
+				end = test.begin(t, s, "two", clock.Now().Add(time.Hour))
+				require.Len(t, clock.timers, 2)
+				clock.timers[0].run()
+				end()
+				require.NoError(t, s.Settle(t.Context()))
+				for i, timer := range clock.timers {
+					require.True(t, timer.stopped, i)
+				}
+				if hold != nil {
+					require.NoError(t, hold.Release())
+				}
+				requireIdle(t, s)
+			})
+		})
+	}
+}
+
 // With a clock of 20 ms ticks nothing that time ends is lost, only late: a due time,
 // the decay of a prefill, a ttl, and a setting aside come at the tick after their
 // instant.

@@ -213,6 +213,7 @@ func (e *expiry) take(s *Scheduler, now int64) (due bool) {
 	}
 	if e.mu.at > now {
 		if e.fired.Swap(false) {
+			e.mu.timer.Stop() // one that fires though it was stopped may not be this one
 			e.setLocked(s, e.mu.at, max(shortestWait, time.Duration(e.mu.at-now)))
 		}
 		return false

@@ -96,7 +96,7 @@ func (l *line) setTimer() {
 		if l.now < t.at {
 			wait = shortestWait
 		}
-		t.timer, t.at = nil, queue.NoDue
+		t.at = 0 // set it anew; a timer that fires though it was stopped may not be this one
 	}
 	next := min(l.queue.Queue().NextDue(), l.nextFree(), l.queue.Queue().NextFail())
 	if next == t.at && next > l.now {

@@ -110,7 +110,7 @@ func edit(file, old, replacement string) []Edit { return []Edit{{file, old, repl
 // Table returns all mutations, by component.
 func Table() []Mutation {
 	return slices.Concat(
-		sequencerTable(), ringTable(), bookingTable(), rulesTable(), capsTable(), policyTable(), lineTable(), lifecycleTable(), doorTable(), outboxTable(), queueTable(), frontTable(),
+		sequencerTable(), ringTable(), bookingTable(), rulesTable(), capsTable(), policyTable(), lineTable(), lifecycleTable(), doorTable(), outboxTable(), queueTable(), frontTable(), epochTable(),
 		poolTable(), shardsTable(), indexTable(), rankTable(), explainTable(),
 	)
 }
