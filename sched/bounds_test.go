@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -368,21 +369,25 @@ func TestLimitsAreTestedAfterALongLine(t *testing.T) {
 		var came []*caller
 		at.on(1, func() { // when the first of them is about to be booked
 			for i := range late {
-				came = append(came, call(t.Context(), s, sched.Request{ID: fmt.Sprint("late-", i), ISL: 10}))
+				came = append(came, call(t.Context(), s, sched.Request{ID: fmt.Sprint("late-", i), ISL: 10, Pin: &sched.RankID{Worker: 1}}))
 			}
 			synctest.Wait()
 		})
 		sched.EpochByEpoch(s, func(run func(int) (int, bool)) {
-			for _, b := range hold {
+			for _, b := range hold[1:] {
 				require.NoError(t, b.Release())
 			}
 			for more := true; more; {
 				_, more = run(sequencer.HelperAllowance)
 			}
 		})
+		require.EqualValues(t, late, s.Stats().Waiting)
+		require.NoError(t, hold[0].Release())
+		var all sync.WaitGroup
 		for _, one := range came {
-			one.release(t)
+			all.Go(func() { one.release(t) })
 		}
+		all.Wait()
 		c.leave()
 	})
 }
