@@ -192,6 +192,10 @@ func TestManyAreTakenOutInPieces(t *testing.T) {
 			ends: func(_ *sched.Scheduler, _ *crowd, clock *lateClock) { clock.move(time.Hour) },
 		},
 		{
+			name: "due while a rank is idle", most: sched.LifecycleAllowance/queue.CostGrant + 1, err: sched.ErrDeadline,
+			ends: func(_ *sched.Scheduler, _ *crowd, clock *lateClock) { clock.move(time.Hour) },
+		},
+		{
 			name: "closed", most: sched.LifecycleAllowance/sched.CostReject + 1, err: sched.ErrClosed,
 			ends: func(s *sched.Scheduler, _ *crowd, _ *lateClock) { go func() { _ = s.Close() }() },
 		},
@@ -208,8 +212,8 @@ func TestManyAreTakenOutInPieces(t *testing.T) {
 				sched.EpochByEpoch(s, func(run func(int) (int, bool)) {
 					test.ends(s, c, clock)
 					synctest.Wait()
-					if test.name == "due" {
-						require.NoError(t, hold.Release()) // none of them may have the rank
+					if strings.Contains(test.name, "idle") { // and none of them may have it
+						require.NoError(t, hold.Release())
 					}
 					for before, more := n, true; more; {
 						left, again := run(sched.LifecycleAllowance)
