@@ -93,9 +93,13 @@ func (l *line) Run(allowance int) (left int, more bool) {
 func (l *line) Rest() { l.s.flush() }
 
 func (l *line) detach() {
-	if l.next == len(l.arrivals) {
-		clear(l.arrivals)
-		l.arrivals, l.next = trimmed(l.arrivals), 0
+	// What was dealt with is let go, also if there is never a moment without arrivals.
+	if left := len(l.arrivals) - l.next; left <= l.next {
+		copy(l.arrivals, l.arrivals[l.next:])
+		clear(l.arrivals[left:])
+		if l.arrivals, l.next = l.arrivals[:left], 0; left == 0 {
+			l.arrivals = trimmed(l.arrivals)
+		}
 	}
 	l.arrivals = l.s.arrivals.Detach(l.arrivals)
 	perturb.Point()
@@ -265,7 +269,9 @@ func (l *line) refresh() (done bool) {
 	}
 	if l.queue != nil {
 		l.failLacking()
-		l.queue.Queue().Grow(l.now)
+		if !l.queue.Queue().Grow(l.now, &l.budget) {
+			return false
+		}
 	}
 	l.drainHints()
 	if l.queue == nil {

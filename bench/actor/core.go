@@ -163,7 +163,8 @@ func (c *core) expire() {
 	}
 	if c.line.Len() > 0 {
 		c.failLacking()
-		c.line.Queue().Grow(c.Now())
+		for !c.line.Queue().Grow(c.Now(), c.slice()) {
+		}
 	}
 }
 

@@ -17,8 +17,9 @@ func youngOf[T any]() indexHeap[*Entry[T]] {
 }
 
 // Grow has the entries come of age that have waited for the guard age of their class
-// by now. It comes before the decisions of an instant.
-func (q *Queue[T]) Grow(now int64) {
+// by now, as far as the budget goes. It comes before the decisions of an instant, and
+// is not done if some are left.
+func (q *Queue[T]) Grow(now int64, b *Budget) (done bool) {
 	for _, c := range q.guards {
 		for c.young.len() > 0 {
 			e := c.young.top()
@@ -30,8 +31,12 @@ func (q *Queue[T]) Grow(now int64) {
 			if e.lane.aged++; e.lane.aged == 1 {
 				q.guard(c.index, e.Value, true)
 			}
+			if !b.Spend(CostEntry) {
+				return false
+			}
 		}
 	}
+	return true
 }
 
 // ungrow forgets an entry that is being removed from its lane.

@@ -298,7 +298,9 @@ func (l *Line[T]) exactly(class int, e *Entry[T], b *Budget) bool {
 func (l *Line[T]) join(class int, e *Entry[T]) {
 	l.q.Add(class, e)
 	if l.q.classes[class].guardAfter > 0 {
-		l.q.Grow(l.host.Now()) // it may have waited elsewhere before
+		// It may have waited elsewhere before. The others of its age have grown by now.
+		one := NewBudget(2 * CostEntry)
+		l.q.Grow(l.host.Now(), &one)
 	}
 	l.joined = append(l.joined, e)
 	e.joined = len(l.joined)
