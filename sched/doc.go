@@ -1,7 +1,8 @@
 // Package sched decides for each request to a pool of LLM workers whether it may
 // run now and on which rank, and keeps track of the load it causes until it is
 // done. It is embedded: there is no server, no goroutine (but for observers, while
-// they are told something) and, while nobody waits, no timer.
+// they are told something, and for a helper, while more is to be done for those who
+// wait than one caller should do) and, while nobody waits, no timer.
 //
 //	s, err := sched.New(sched.Config{BlockSize: 16})
 //	err = s.UpsertWorker(sched.Worker{ID: 1, Ranks: 1, Endpoint: "http://gpu-1:8000"})
@@ -91,8 +92,10 @@
 // lock before a booking, so that a caller that pauses in between does not take
 // what was freed for somebody who came to wait meanwhile.
 //
-// The turn is a word (package sequencer). Its holder runs epochs: bounded pieces
-// of the waiting side's work, in ticket order. A grant in the epoch books only if
+// The turn is a word (package sequencer). Its holder runs epochs: pieces of the
+// waiting side's work, bounded by a budget that counts work, in ticket order. A
+// freed rank asks the lanes that wait, in order, until one can use it (package
+// queue). A grant in the epoch books only if
 // the rank's hint mark is clear: a set mark means that something was freed there
 // which the queue has not looked at yet. Whoever does not get the turn marks it
 // dirty and goes on.

@@ -21,7 +21,7 @@ import (
 
 // Scheduler decides for each request whether it may run now and on which rank,
 // and keeps the load it causes until it is done. All methods are safe for
-// concurrent use. A scheduler has no goroutine, and no timer while nobody waits
+// concurrent use. An idle scheduler has no goroutine, and no timer while nobody waits
 // and no booking has a ttl.
 type Scheduler struct {
 	config    Config
