@@ -168,8 +168,15 @@ func TestReplayEndsWhenCallersAreForgotten(t *testing.T) {
 		require.Equal(t, 90, got.Completed)
 		require.Equal(t, 10, got.Unscheduled)
 		require.ErrorIs(t, got.Err, sched.ErrCanceled)
-		require.Equal(t, int64(0), got.Left.Total())
+		require.Zero(t, inBubble(got.Left).Total())
 	})
+}
+
+// inBubble leaves out the goroutines: a bubble does not end before those in it have,
+// and the count is of the whole process, in which the runtime may just run a finalizer.
+func inBubble(l Leftovers) Leftovers {
+	l.Goroutines = 0
+	return l
 }
 
 func TestReplayEndsWhenCallersAreStuck(t *testing.T) {
@@ -202,7 +209,7 @@ func TestReplayIsInterrupted(t *testing.T) {
 		require.Zero(t, got.Unscheduled)
 		require.Positive(t, got.CutShort)
 		require.Equal(t, 2000, got.Completed+got.CutShort)
-		require.Zero(t, got.Left.Total(), "what was booked is released")
+		require.Zero(t, inBubble(got.Left).Total(), "what was booked is released")
 	})
 }
 
