@@ -11,7 +11,7 @@ import (
 // guarantees are the names of those in the README, in their order.
 var guarantees = [...]string{
 	"no oversubscription", "book before answer", "no bypass", "order", "no gap", "no lost wake-up",
-	"conservation", "exactly once", "lifecycle never waits", "nothing left",
+	"conservation", "exactly once", "lifecycle never waits", "nothing left", "bounded favour", "nobody starves",
 }
 
 // Markdown writes the results as a document. command is what made them.

@@ -7,14 +7,14 @@ func epochTable() []Mutation {
 		{
 			Name:      "look at arrivals after the whole line",
 			Breaks:    "priority means nothing while a long line is served",
-			Invariant: "4, bounded work",
+			Invariant: "4, 11",
 			Edits:     edit(epochFile, "	grantsBetweenArrivals = 32\n", "	grantsBetweenArrivals = 1 << 20\n"),
 			Test:      schedTest("TestUrgentArrivalGoesAfterAFew"),
 		},
 		{
 			Name:      "count anew in each epoch until arrivals are looked at",
 			Breaks:    "where epochs are short they are not looked at",
-			Invariant: "4, bounded work",
+			Invariant: "4, 11",
 			Edits:     edit(epochFile, ".Serve(grantsBetweenArrivals-l.unseen, ", ".Serve(grantsBetweenArrivals, "),
 			Test:      schedTest("TestUrgentArrivalGoesAfterAFew"),
 		},
@@ -28,14 +28,14 @@ func epochTable() []Mutation {
 		{
 			Name:      "grant for nothing",
 			Breaks:    "one release serves all who can run",
-			Invariant: "bounded work",
+			Invariant: "11",
 			Edits:     edit(queueLineFile, "		b.Spend(CostGrant)\n		value := e.Value\n", "		value := e.Value\n"),
 			Test:      schedTest("TestReleaseGrantsAFew"),
 		},
 		{
 			Name:      "test every lane for a freed rank",
 			Breaks:    "one release looks at all ranks for each lane",
-			Invariant: "bounded work",
+			Invariant: "11",
 			Edits:     edit(epochFile, "		q.Free(rank)\n", "		_ = rank\n		q.OpenAll()\n"),
 			Test:      schedTest("TestReleaseAsksEachLaneOnce"),
 		},
@@ -49,7 +49,7 @@ func epochTable() []Mutation {
 		{
 			Name:      "unlink leavers for nothing",
 			Breaks:    "one caller takes out all who leave",
-			Invariant: "bounded work",
+			Invariant: "11",
 			Edits:     edit(epochFile, "		if !l.budget.Spend(2 * queue.CostEntry) {\n", "		if !l.budget.Spend(0) {\n"),
 			Test:      schedTest("TestManyAreTakenOutInPieces"),
 		},
@@ -63,7 +63,7 @@ func epochTable() []Mutation {
 		{
 			Name:      "expire all who are due at once",
 			Breaks:    "one caller answers them all",
-			Invariant: "bounded work",
+			Invariant: "11",
 			Edits:     edit(epochFile, "		overdue := q.Overdue(l.now, max(1, min(most, overdueAtOnce)))\n", "		overdue := q.Overdue(l.now, 1<<30)\n"),
 			Test:      schedTest("TestManyAreTakenOutInPieces"),
 		},
@@ -77,7 +77,7 @@ func epochTable() []Mutation {
 		{
 			Name:      "answer Close for nothing",
 			Breaks:    "one caller answers all who wait",
-			Invariant: "bounded work",
+			Invariant: "11",
 			Edits:     edit(epochFile, "		if !l.budget.Spend(costReject) {\n			return q.Len() == 0\n		}\n", ""),
 			Test:      schedTest("TestManyAreTakenOutInPieces"),
 		},
@@ -92,7 +92,7 @@ func epochTable() []Mutation {
 		{
 			Name:      "look at arrivals for nothing",
 			Breaks:    "one that is rejected decides about all who come after it",
-			Invariant: "bounded work",
+			Invariant: "11",
 			Edits: []Edit{
 				{epochFile, "	l.budget.Spend(queue.CostEntry)\n	l.current = j\n", "	l.current = j\n"},
 				{queueLineFile, "	if !b.Spend(CostEntry) {\n		return Exhausted\n	}\n", ""},
@@ -102,7 +102,7 @@ func epochTable() []Mutation {
 		{
 			Name:      "expire bookings for nothing",
 			Breaks:    "one caller ends them all",
-			Invariant: "bounded work",
+			Invariant: "11",
 			Edits:     edit(expiryFile, "		if !b.Spend(costExpiry) {\n", "		if !b.Spend(0) {\n"),
 			Test:      schedTest("TestManyExpireInPieces"),
 		},

@@ -12,7 +12,7 @@ func frontTable() []Mutation {
 		{
 			Name:      "have a rank ask beyond the first lane that it opens",
 			Breaks:    "each release asks all lanes",
-			Invariant: "bounded work",
+			Invariant: "11",
 			Edits: []Edit{
 				{frontFile, "			return cameUp\n", "			_ = cameUp\n"},
 				{frontFile, "				n.lane.witness, n.lane.hasWitness, n.lane.asked = rank, true, true\n", "				n.lane.witness, n.lane.hasWitness, n.lane.asked = rank, true, true\n				a.next, a.at.behind = 0, true\n"},
@@ -22,7 +22,7 @@ func frontTable() []Mutation {
 		{
 			Name:      "have a busy rank go on asking",
 			Breaks:    "each release asks all lanes",
-			Invariant: "bounded work",
+			Invariant: "11",
 			Edits: edit(frontFile, "				last := len(a.ranks) - 1\n				a.ranks[a.next] = a.ranks[last]\n				a.ranks = a.ranks[:last]\n",
 				"				a.next++\n"),
 			Test: queueTest("TestBusyRankAsksNobodyElse"),
@@ -30,7 +30,7 @@ func frontTable() []Mutation {
 		{
 			Name:      "have a rank begin anew when the budget was used up",
 			Breaks:    "with a long line it never comes to the end",
-			Invariant: "6, bounded work",
+			Invariant: "6, 11",
 			Edits: []Edit{
 				{frontFile, "		if !b.Spend(CostLane) {\n			return usedUp\n", "		if !b.Spend(CostLane) {\n			a.at = place{}\n			return usedUp\n"},
 				{frontFile, "			if !b.Spend(CostRank) {\n				return usedUp\n", "			if !b.Spend(CostRank) {\n				a.at = place{}\n				return usedUp\n"},
@@ -89,7 +89,7 @@ func frontTable() []Mutation {
 		{
 			Name:      "look at all ranks of a lane that a freed rank has opened",
 			Breaks:    "a release looks at all ranks for each lane",
-			Invariant: "bounded work",
+			Invariant: "11",
 			Edits:     edit(roundFile, "			if l.asked {\n				return false\n			}\n", ""),
 			Test:      queueTest("TestFreedRankAsksInOrderAndNoFurther"),
 		},
@@ -194,7 +194,7 @@ func frontTable() []Mutation {
 		{
 			Name:      "keep a heap when it has run empty",
 			Breaks:    "one who came out of order makes all that follow dearer",
-			Invariant: "bounded work",
+			Invariant: "11",
 			Edits:     edit(sequenceFile, "s.members[:0], 0, 0, false\n", "s.members[:0], 0, 0, s.heap\n"),
 			Test:      queueTest("TestSequenceThatRanEmptyIsAList"),
 		},

@@ -115,7 +115,7 @@ func indexTable() []Mutation {
 		{
 			Name:      "make a selection anew each time",
 			Breaks:    "a set that all requests share costs each of them its length",
-			Invariant: "bounded work",
+			Invariant: "11",
 			Edits:     edit(selectionFile, "	if k.sums[at].Load() != sum {\n", "	if k.sums[at].Load() != sum || found == nil {\n"),
 			Test:      shardsTest("TestSelectionOfASetThatComesAgainIsMadeOnce"),
 		},
@@ -143,21 +143,21 @@ func indexTable() []Mutation {
 		{
 			Name:      "look at all ranks for a request with constraints",
 			Breaks:    "one excluded worker makes a selection cost the pool",
-			Invariant: "bounded work",
+			Invariant: "11",
 			Edits:     edit(indexedFile, "	if !ok || l.Rand == nil || r.Constraints.Pinned || w", "	if !ok || l.Rand == nil || !r.Constraints.Unconstrained() || w"),
 			Test:      poolTest("TestLooksReadFewRanks"),
 		},
 		{
 			Name:      "judge every load that decays",
 			Breaks:    "a selection costs as much as ranks decay",
-			Invariant: "bounded work",
+			Invariant: "11",
 			Edits:     edit(searchFile, "	for range draws {\n		if open == 0 {\n", "	for range draws {\n		if open >= 0 {\n"),
 			Test:      shardsTest("TestSearchReadsLittle"),
 		},
 		{
 			Name:      "let all look at many ranks at a time",
 			Breaks:    "long selections are cut, and who is cut waits for a second",
-			Invariant: "bounded work",
+			Invariant: "11",
 			Edits:     edit(lookFile, "		l.Few.enter(l)\n		l.hasPlace = true\n", ""),
 			Test:      poolTest("TestFewLookAtManyRanksAtATime"),
 		},
@@ -178,7 +178,7 @@ func indexTable() []Mutation {
 		{
 			Name:      "lock all ranks for a ratio",
 			Breaks:    "every admission waits for every rank's lock",
-			Invariant: "bounded work",
+			Invariant: "11",
 			Edits:     edit(bookFile, "	if exclusive || counted && !a.look.CountsBusy() {\n", "	if exclusive || counted {\n"),
 			Test:      schedTest("TestRatioLocksNoOtherRank"),
 			Hangs:     true,
@@ -186,7 +186,7 @@ func indexTable() []Mutation {
 		{
 			Name:      "do not count anew when the pool changes",
 			Breaks:    "nothing is counted, and all ranks are locked instead",
-			Invariant: "bounded work",
+			Invariant: "11",
 			Edits:     edit("sched/topology.go", "		world.CountBusy(before.Profile)\n", ""),
 			Test:      schedTest("TestRatioLocksNoOtherRank"),
 			Hangs:     true,

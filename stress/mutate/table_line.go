@@ -166,7 +166,7 @@ func lineTable() []Mutation {
 		{
 			Name:      "begin a recheck anew in each epoch",
 			Breaks:    "a recheck of many lanes never ends",
-			Invariant: "bounded work",
+			Invariant: "11",
 			Edits:     edit(epochFile, "l.queue != nil && len(rechecks) > 0", "l.queue != nil && len(l.rechecks) > 0"),
 			Test:      schedTest("TestRecheckOfManyLanesEnds"),
 			Hangs:     true,

@@ -57,7 +57,7 @@ func sequencerTable() []Mutation {
 		{
 			Name:      "start a helper though one is on its way",
 			Breaks:    "each hand-over starts a goroutine",
-			Invariant: "bounded work",
+			Invariant: "11",
 			Edits: edit(turnFile,
 				"	if t.onWay.CompareAndSwap(false, true) {\n		go t.help(e)\n	}\n",
 				"	t.onWay.Store(true)\n	go t.help(e)\n"),
@@ -135,14 +135,14 @@ func sequencerTable() []Mutation {
 		{
 			Name:      "do not look at what is left of the allowance",
 			Breaks:    "one caller works for the others without end",
-			Invariant: "bounded work",
+			Invariant: "11",
 			Edits:     edit(turnFile, "		if left <= 0 {\n			t.handOver(e)\n			return\n		}\n", ""),
 			Test:      sequencerTest("TestEnterRunsAsFarAsItsAllowanceGoes"),
 		},
 		{
 			Name:      "give every epoch the whole allowance",
 			Breaks:    "one caller works for the others as long as there is work",
-			Invariant: "bounded work",
+			Invariant: "11",
 			Edits:     edit(turnFile, "		allowance = left\n", ""),
 			Test:      sequencerTest("TestEnterRunsAsFarAsItsAllowanceGoes"),
 		},
@@ -242,7 +242,7 @@ func ringTable() []Mutation {
 		{
 			Name:      "push every change of a marked source too",
 			Breaks:    "a busy rank fills the ring alone",
-			Invariant: "bounded work",
+			Invariant: "11",
 			Edits:     edit(ringFile, "	if mark.set.Load() {\n		return\n	}\n", ""),
 			Test:      ringTest("TestHintsComeOutInOrderAndOnce"),
 		},
