@@ -83,7 +83,7 @@ func TestStoppedTimerThatFiresLeavesNoOther(t *testing.T) {
 // instant.
 func TestCoarseClockLosesNothing(t *testing.T) {
 	t.Parallel()
-	const tick, after = 20 * time.Millisecond, 50 * time.Millisecond
+	const tick, after = 20 * time.Millisecond, 65 * time.Millisecond
 	for _, test := range []struct {
 		name string
 		// what is over once it returns

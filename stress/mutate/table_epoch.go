@@ -110,7 +110,7 @@ func epochTable() []Mutation {
 			Name:      "lose the bookings that the budget leaves",
 			Breaks:    "they never expire",
 			Invariant: "ttl",
-			Edits:     edit(expiryFile, "			w.due = append(w.due[:0], w.due[i+1:]...)\n", "			w.due = w.due[:0]\n"),
+			Edits:     edit(expiryFile, "			w.due = append(w.due[:0], w.due[i+1:]...)\n", "			w.due = w.due[:0*i]\n"),
 			Test:      schedTest("TestManyExpireInPieces"),
 		},
 		{
