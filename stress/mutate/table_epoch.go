@@ -169,12 +169,5 @@ func epochTable() []Mutation {
 			Edits:     edit(epochFile, "	l.reject(j, brokenOff(j.id))\n", ""),
 			Test:      schedTest("TestBrokenRandomSourceInTheTurn"),
 		},
-		{
-			Name:      "leave who broke an epoch in line",
-			Breaks:    "its job is used again while it is queued",
-			Invariant: "10",
-			Edits:     edit(epochFile, "		l.queue.Remove(&j.entry)\n	}\n	if !j.query", "	}\n	if !j.query"),
-			Test:      schedTest("TestBrokenRandomSourceInTheTurn"),
-		},
 	}
 }
