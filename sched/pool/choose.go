@@ -94,6 +94,10 @@ func (l *Look) choose(rnd selector.Rand) (Choice, *Failure) {
 			l.takeAgain()
 			return l.choose(rnd)
 		}
+		if l.witnessIsBetter(in, pick) {
+			l.takeAgain()
+			return l.choose(rnd)
+		}
 		if pick.Cost == pick.RunnerUp {
 			pick = l.settleTie(in, pick)
 		}
@@ -101,6 +105,21 @@ func (l *Look) choose(rnd selector.Rand) (Choice, *Failure) {
 	}
 	l.Complete(pick.Index)
 	return Choice{Candidate: pick.Index, pick: pick}, nil
+}
+
+// witnessIsBetter reports whether the rank that shows that the gate is open costs less
+// than the choice. It was read after the others: if its load has fallen since they were
+// found, no instant is known at which the choice was the least and the gate open.
+func (l *Look) witnessIsBetter(in *selector.Input, pick selector.Pick) bool {
+	witness := l.candidates[l.indexed.choice:]
+	if len(witness) == 0 {
+		return false
+	}
+	found := in.Candidates
+	in.Candidates = witness
+	seen, err := l.World.Selector.Pick(in)
+	in.Candidates = found
+	return err == nil && seen.Cost < pick.Cost
 }
 
 // selectorFailure says what is wrong. That a cost of the library's own is not
