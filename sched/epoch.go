@@ -421,7 +421,14 @@ func (l *line) Broke(cause any) {
 		l.guards.Reset(l.world)
 		l.queue.Rebuild()
 	}
-	if j == nil || j.state.Load() != jobWaiting {
+	if j == nil {
+		return
+	}
+	if j.state.Load() != jobWaiting {
+		// It is let go when it has come off both stacks.
+		if l.next < len(l.arrivals) && l.arrivals[l.next] == j {
+			j.arrived = false
+		}
 		return
 	}
 	for i := l.next; i < len(l.arrivals); i++ {
@@ -434,7 +441,7 @@ func (l *line) Broke(cause any) {
 	if l.queue != nil {
 		l.queue.Remove(&j.entry)
 	}
-	if !j.query && j.placement.Attempt != 0 {
+	if !j.query && j.record.shard.Load() != nil {
 		s.undo(j.record)
 		l.undone = true
 	}

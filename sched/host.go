@@ -135,7 +135,9 @@ func (l *line) Grant(j *job) {
 	told := s.journal.Reserve(decision)
 	if !query {
 		// Now, because the owner may take its time.
+		l.current = j
 		s.expiry.booked(s)
+		l.current = nil
 	}
 	if class, ok := s.settle(j, jobGranted); ok {
 		if class != nil {

@@ -352,3 +352,14 @@ func (g *group[T]) end() {
 	}
 	g.asks = slices.Delete(g.asks, 0, 1)
 }
+
+// dismiss has nobody be on the way any more.
+func (f *front[T]) dismiss() {
+	for i, g := range f.asking {
+		for len(g.asks) > 0 {
+			g.end()
+		}
+		g.asking, f.asking[i] = false, nil
+	}
+	f.asking = f.asking[:0]
+}
