@@ -229,3 +229,17 @@ func TestFirstStandsForTheLane(t *testing.T) {
 		t.Fatalf("next is %q", e.Value)
 	}
 }
+
+// In a class with a maximum age too, nobody stays on the way once all were asked.
+func TestAsksByOrderEndWithThoseByAge(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, ClassSpec{Quantum: 100, MaxAge: 10})
+	b.Add(0, named("a", 1))
+	b.block("0/*")
+	for range 20 {
+		b.Free(rank(1, 0))
+		if got := b.serve(); got != "" || !b.quiet() {
+			t.Fatalf("served %q, quiet: %t", got, b.quiet())
+		}
+	}
+}
