@@ -39,6 +39,8 @@ var operations = []string{
 // caller is one of the two, with a rank of its own.
 type caller struct {
 	s       *sched.Scheduler
+	name    string
+	random  *rand.Rand
 	bare    sched.Request
 	prompt  sched.Request
 	booking *sched.Booking
@@ -46,14 +48,20 @@ type caller struct {
 }
 
 func newCaller(s *sched.Scheduler, name string, rank uint64) *caller {
-	r := rand.New(rand.NewPCG(rank, 1))
-	c := &caller{s: s}
-	c.bare = sched.Request{ID: name, ISL: 400, Overlaps: []sched.Overlap{{Rank: sched.RankID{Worker: rank}, Device: blocks}}}
+	c := &caller{s: s, name: name, random: rand.New(rand.NewPCG(rank, 1))}
+	c.bare = sched.Request{ISL: 400, Overlaps: []sched.Overlap{{Rank: sched.RankID{Worker: rank}, Device: blocks}}}
 	c.prompt = c.bare
-	for range blocks {
-		c.prompt.Blocks = append(c.prompt.Blocks, r.Uint64())
-	}
+	c.prompt.Blocks = make([]uint64, blocks)
 	return c
+}
+
+// begin takes a fresh id and fresh blocks for a round, as requests have.
+func (c *caller) begin(round int) {
+	c.bare.ID = c.name + strconv.Itoa(round)
+	c.prompt.ID = c.bare.ID
+	for i := range c.prompt.Blocks {
+		c.prompt.Blocks[i] = c.random.Uint64()
+	}
 }
 
 // operation makes one.

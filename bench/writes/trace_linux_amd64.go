@@ -63,6 +63,7 @@ func trace(self string) (all []*writes, err error) {
 	if err := unix.PtraceCont(cmd.Process.Pid, 0); err != nil {
 		return nil, err
 	}
+	seen := code{}
 	for {
 		tid, err := unix.Wait4(-1, &status, unix.WALL, nil)
 		switch {
@@ -96,7 +97,7 @@ func trace(self string) (all []*writes, err error) {
 				return nil, err
 			}
 			if here[0] == trap { // the breakpoint before an operation
-				w, err := step(tid)
+				w, err := step(tid, seen)
 				if err != nil {
 					return nil, err
 				}
@@ -109,13 +110,26 @@ func trace(self string) (all []*writes, err error) {
 	}
 }
 
+// code is what the traced process executes, by address: it never changes, and each
+// look at it is a call of the system.
+type code map[uint64][16]byte
+
+func (c code) at(tid int, pc uint64) ([16]byte, error) {
+	text, ok := c[pc]
+	if ok {
+		return text, nil
+	}
+	_, err := unix.PtracePeekText(tid, uintptr(pc), text[:])
+	c[pc] = text
+	return text, err
+}
+
 // step runs an operation instruction by instruction, up to the breakpoint after it,
 // and behind that.
-func step(tid int) (*writes, error) {
+func step(tid int, seen code) (*writes, error) {
 	w := &writes{lines: map[uint64][]uint64{}, lockedLines: map[uint64]bool{}}
 	var regs unix.PtraceRegs
 	var began uint64
-	var text [16]byte
 	for {
 		if err := unix.PtraceGetRegs(tid, &regs); err != nil {
 			return nil, err
@@ -123,7 +137,8 @@ func step(tid int) (*writes, error) {
 		if began == 0 {
 			began = regs.Rsp
 		}
-		if _, err := unix.PtracePeekText(tid, uintptr(regs.Rip), text[:]); err != nil {
+		text, err := seen.at(tid, regs.Rip)
+		if err != nil {
 			return nil, err
 		}
 		if text[0] == trap {

@@ -39,6 +39,7 @@ func traced() error {
 			wg.Go(func() {
 				runtime.LockOSThread()
 				for round := range warmUps + counted {
+					c.begin(round)
 					for op := range operations {
 						mine := int64(2*(round*len(operations)+op) + me)
 						for turn.Load() != mine {
