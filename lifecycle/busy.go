@@ -53,6 +53,8 @@ func (w Watched) Or(other Watched) Watched {
 func (w Watched) Frees(before, after *Load) bool {
 	was, is := &before.Prefill, &after.Prefill
 	switch {
+	case is.Elsewhere < was.Elsewhere:
+		return true
 	case is.Sum < was.Sum,
 		w.Requests && after.Requests < before.Requests,
 		w.Blocks && after.Blocks < before.Blocks:

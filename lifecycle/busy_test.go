@@ -9,8 +9,8 @@ import (
 
 func TestBusyAbove(t *testing.T) {
 	t.Parallel()
-	decaying := Prefill{130, 0, 100, 10 * time.Second, 0, true}
-	steady := Prefill{84, 1, 64, NoDuration, 0, true}
+	decaying := Prefill{130, 0, 100, 10 * time.Second, 0, true, 0}
+	steady := Prefill{84, 1, 64, NoDuration, 0, true, 0}
 	for name, tt := range map[string]struct {
 		above  BusyAbove
 		load   Load

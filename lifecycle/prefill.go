@@ -34,6 +34,10 @@ type Prefill struct {
 	AnchorSince int64
 	// HasAnchor says whether the list has an entry.
 	HasAnchor bool
+	// Elsewhere are tokens, ≥ 0, that somebody else is known to have on the rank. They
+	// count beside the list and do not decay: who knows of them says when they change.
+	// A rank's own snapshot has none.
+	Elsewhere int64
 }
 
 // Active returns the prefill tokens at the time now (ns): those not yet
@@ -43,6 +47,14 @@ type Prefill struct {
 // are exact 128-bit integers, so the result does not depend on how often or
 // where it is computed. It never grows with now.
 func (p Prefill) Active(now int64) int64 {
+	if p.Elsewhere != 0 {
+		return addSaturated(p.own(now), p.Elsewhere)
+	}
+	return p.own(now)
+}
+
+// own is Active without what is elsewhere.
+func (p *Prefill) own(now int64) int64 {
 	switch {
 	case !p.HasAnchor:
 		return 0
@@ -89,7 +101,8 @@ func (p Prefill) Decays() bool { return p.HasAnchor && p.AnchorDuration > 0 }
 // AnchorSince. If it never is, or not within the range of int64, it returns
 // math.MaxInt64 and false.
 func (p Prefill) FallsTo(threshold int64) (at int64, ok bool) {
-	if p.Active(p.AnchorSince) <= threshold {
+	threshold -= p.Elsewhere // below 0 if that alone is too much
+	if p.own(p.AnchorSince) <= threshold {
 		return p.AnchorSince, true
 	}
 	if !p.Decays() || threshold < 0 {

@@ -47,7 +47,7 @@ func bigActive(p Prefill, now int64) int64 {
 func TestPrefillActive(t *testing.T) {
 	t.Parallel()
 	mk := func(sum, unmodelled, tokens int64, d time.Duration, since int64) Prefill {
-		return Prefill{sum, unmodelled, tokens, d, since, true}
+		return Prefill{sum, unmodelled, tokens, d, since, true, 0}
 	}
 	tests := map[string]struct {
 		p      Prefill
@@ -151,8 +151,8 @@ func TestPrefillActiveIsExact(t *testing.T) {
 
 func TestFallsTo(t *testing.T) {
 	t.Parallel()
-	decaying := Prefill{130, 0, 100, 10 * time.Second, 0, true}
-	mixed := Prefill{84, 1, 64, 8 * time.Second, second, true}
+	decaying := Prefill{130, 0, 100, 10 * time.Second, 0, true, 0}
+	mixed := Prefill{84, 1, 64, 8 * time.Second, second, true, 0}
 	tests := map[string]struct {
 		p         Prefill
 		threshold int64
@@ -170,12 +170,12 @@ func TestFallsTo(t *testing.T) {
 		"mixed, all of the anchor":  {mixed, 20, 9 * second, true},
 		"mixed, no more than that":  {mixed, 19, math.MaxInt64, false},
 		"mixed, far below":          {mixed, math.MinInt64, math.MaxInt64, false},
-		"no decay":                  {Prefill{84, 1, 64, NoDuration, 0, true}, 83, math.MaxInt64, false},
-		"no decay, already":         {Prefill{84, 1, 64, NoDuration, 0, true}, 84, 0, true},
-		"anchor of no time":         {Prefill{84, 0, 64, 0, 0, true}, 20, 0, true},
-		"anchor of no time, no way": {Prefill{84, 0, 64, 0, 0, true}, 19, math.MaxInt64, false},
+		"no decay":                  {Prefill{84, 1, 64, NoDuration, 0, true, 0}, 83, math.MaxInt64, false},
+		"no decay, already":         {Prefill{84, 1, 64, NoDuration, 0, true, 0}, 84, 0, true},
+		"anchor of no time":         {Prefill{84, 0, 64, 0, 0, true, 0}, 20, 0, true},
+		"anchor of no time, no way": {Prefill{84, 0, 64, 0, 0, true, 0}, 19, math.MaxInt64, false},
 		"beyond the end of time": {
-			Prefill{math.MaxInt64, 0, 1, math.MaxInt64, 0, true}, 0, math.MaxInt64, false,
+			Prefill{math.MaxInt64, 0, 1, math.MaxInt64, 0, true, 0}, 0, math.MaxInt64, false,
 		},
 	}
 	for name, tt := range tests {

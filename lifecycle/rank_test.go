@@ -105,7 +105,7 @@ func TestTransfer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, want := from.Load(), (Load{Prefill{40, 0, 40, 4 * time.Second, at, true}, 0, 1}); got != want {
+	if got, want := from.Load(), (Load{Prefill{40, 0, 40, 4 * time.Second, at, true, 0}, 0, 1}); got != want {
 		t.Errorf("from %+v, want %+v", got, want)
 	}
 	// There: 3 halves and an output half; of b: two halves shared, 2 whole
@@ -113,7 +113,7 @@ func TestTransfer(t *testing.T) {
 	if got, want := to.blocks.weight, 4*half+2*BlockUnit+2*half+BlockUnit; got != want {
 		t.Errorf("weight %d, want %d", got, want)
 	}
-	if got, want := to.Load().Prefill, (Prefill{64, 0, 64, 10 * time.Second, at, true}); got != want {
+	if got, want := to.Load().Prefill, (Prefill{64, 0, 64, 10 * time.Second, at, true, 0}); got != want {
 		t.Errorf("prefill %+v, want %+v", got, want)
 	}
 	if got := ids(&to); !slices.Equal(got, []string{"there", "b"}) {
@@ -179,20 +179,20 @@ func TestSetTokens(t *testing.T) {
 		}
 	}
 	r.SetTokens(a, 60, now)
-	expect("in place", Prefill{90, 0, 60, 10 * time.Second, 0, true})
+	expect("in place", Prefill{90, 0, 60, 10 * time.Second, 0, true, 0})
 	r.SetTokens(a, 0, now)
-	expect("0 takes it out", Prefill{30, 0, 30, 3 * time.Second, at, true})
+	expect("0 takes it out", Prefill{30, 0, 30, 3 * time.Second, at, true, 0})
 	at = 6 * second
 	r.SetTokens(a, 70, now)
-	expect("back as the youngest", Prefill{100, 0, 30, 3 * time.Second, 5 * second, true})
+	expect("back as the youngest", Prefill{100, 0, 30, 3 * time.Second, 5 * second, true, 0})
 	r.PrefillDone(b, now)
-	expect("anchor", Prefill{70, 0, 70, 10 * time.Second, at, true})
+	expect("anchor", Prefill{70, 0, 70, 10 * time.Second, at, true, 0})
 	r.SetTokens(b, 5, nil)
-	expect("no tokens once prefill is done", Prefill{70, 0, 70, 10 * time.Second, at, true})
+	expect("no tokens once prefill is done", Prefill{70, 0, 70, 10 * time.Second, at, true, 0})
 	u := &Booking{Tokens: 9, Expected: NoDuration}
 	r.Book(u, nil, nil)
 	r.SetTokens(u, 5, nil)
-	expect("nor untracked", Prefill{70, 0, 70, 10 * time.Second, at, true})
+	expect("nor untracked", Prefill{70, 0, 70, 10 * time.Second, at, true, 0})
 	if b.Tokens != 30 || u.Tokens != 9 {
 		t.Errorf("tokens %d and %d changed", b.Tokens, u.Tokens)
 	}
@@ -239,7 +239,7 @@ func TestCallsOnTheDead(t *testing.T) {
 	if b.PrefillDone() || b.OutputBlocks() != 0 || b.PromptBlocks() != 1 {
 		t.Errorf("booking %+v", b)
 	}
-	if got, want := r.Load(), (Load{Prefill{10, 0, 10, time.Second, 0, true}, 1, 1}); got != want {
+	if got, want := r.Load(), (Load{Prefill{10, 0, 10, time.Second, 0, true, 0}, 1, 1}); got != want {
 		t.Errorf("load %+v, want %+v", got, want)
 	}
 	if err := r.Check(); err != nil {

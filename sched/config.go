@@ -163,6 +163,7 @@ type options struct {
 	refresher  OverlapRefresher
 	estimator  PrefillEstimator
 	rand       selector.Rand
+	fleet      Fleet
 }
 
 // WithClock replaces the system clock: arrivals, due times, decay and ttls follow

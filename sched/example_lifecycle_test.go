@@ -22,8 +22,8 @@ func ExampleBooking() {
 	_ = b.Release()
 	fmt.Println(errors.Is(b.Release(), sched.ErrUnchanged), s.Loads()[0].Requests)
 	// Output:
-	// {Rank:1/0 PrefillTokens:32 Blocks:2 Requests:1 TotalKVBlocks:0}
-	// {Rank:1/0 PrefillTokens:0 Blocks:3 Requests:1 TotalKVBlocks:0}
+	// {Rank:1/0 PrefillTokens:32 Blocks:2 Requests:1 TotalKVBlocks:0 Peers:{PrefillTokens:0 Blocks:0 Requests:0}}
+	// {Rank:1/0 PrefillTokens:0 Blocks:3 Requests:1 TotalKVBlocks:0 Peers:{PrefillTokens:0 Blocks:0 Requests:0}}
 	// true 0
 }
 

@@ -66,6 +66,7 @@ func (s *Scheduler) addOutputBlock(rec *record, attempt uint64) error {
 	s.touchedLocked(rec, shard)
 	shard.AddOutputBlockLocked(&rec.Booking)
 	shard.Unlock()
+	s.flush()
 	return nil
 }
 
@@ -292,6 +293,7 @@ func (s *Scheduler) dropRank(shard *shards.Shard) {
 			ghosts++
 		}
 	}
+	s.peers.noteGone(shard)
 	shard.Unlock()
 	for range ghosts {
 		s.expiry.ended(s)

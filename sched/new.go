@@ -61,6 +61,7 @@ func New(config Config, opts ...Option) (*Scheduler, error) {
 		s.sampler = measure.NewSampler(config.SampleSelection, s.now, selectionBuckets)
 	}
 	s.env = &shards.Env{Now: s.now}
+	s.fleet, s.env.Fleet = o.fleet, o.fleet != nil
 	close(s.expired)
 	close(s.removed)
 	s.line.s = s

@@ -143,4 +143,7 @@ type RankLoad struct {
 	Requests int64 `json:"requests"`
 	// TotalKVBlocks repeats what the worker announced; 0 means unknown.
 	TotalKVBlocks int64 `json:"total_kv_blocks,omitempty"`
+	// Peers is the part of the three that other schedulers cause, as far as they said:
+	// see SetPeerLoads.
+	Peers PeerLoad `json:"peers,omitzero"`
 }

@@ -35,6 +35,11 @@ type Scheduler struct {
 	outbox    *outbox.Outbox[Event]      // nil without observers and logger
 	sampler   *measure.Sampler           // nil unless selections are timed
 
+	fleet Fleet // nil unless others are to be told of load
+	peers peers
+	// fleetTold: the fleet was told of a change and has not asked since.
+	fleetTold atomic.Bool
+
 	env *shards.Env
 	ids *ids.Table[*record]
 

@@ -157,11 +157,11 @@ func (s *Scheduler) Snapshot(heads int) Snapshot {
 
 func (s *Scheduler) rankState(w *pool.World, place int, at *pool.Instant) RankState {
 	slot := &w.Table.Slots()[place]
-	view := slot.Shard.View()
+	view, elsewhere := slot.Shard.Apart()
 	state := RankState{
 		RankLoad: RankLoad{
 			Rank: slot.Shard.ID(), PrefillTokens: at.Active(&view.Prefill), Blocks: view.Blocks,
-			Requests: view.Requests, TotalKVBlocks: slot.Worker.TotalKVBlocks,
+			Requests: view.Requests, TotalKVBlocks: slot.Worker.TotalKVBlocks, Peers: peerLoad(elsewhere),
 		},
 		Endpoint: slot.Worker.Endpoint, Taints: append([]string(nil), slot.Worker.Taints...),
 		Draining: w.Table.Draining(slot.Worker.ID), Overloaded: slot.Overloaded,

@@ -40,7 +40,7 @@ type Stats struct {
 	// before a request has its place in line, so it can be ahead of the sum of
 	// Pending: who needs to know that they stand in order looks at Pending.
 	Waiting int64 `json:"waiting"`
-	// Live is the number of live bookings.
+	// Live is the number of live bookings of this scheduler's.
 	Live int64 `json:"live"`
 
 	// Admitted counts bookings made; Queries counts queries answered.
@@ -71,6 +71,8 @@ type Stats struct {
 	EventsDropped int64 `json:"events_dropped"`
 	// Aside are the workers that are set aside, by id.
 	Aside []AsideWorker `json:"aside,omitempty"`
+	// Peers are the other schedulers that have said what load they cause, by id.
+	Peers []PeerStats `json:"peers,omitempty"`
 	// HookPanics counts panics recovered from estimators, refreshers, decision
 	// hooks, observers and log handlers. A selector's is a rejection.
 	HookPanics int64 `json:"hook_panics"`
@@ -106,10 +108,10 @@ func (s *Scheduler) Loads() []RankLoad {
 	loads := make([]RankLoad, len(slots))
 	at := pool.Lazily(s.env.Now)
 	for i := range slots {
-		view := slots[i].Shard.View()
+		view, elsewhere := slots[i].Shard.Apart()
 		loads[i] = RankLoad{
 			Rank: slots[i].Shard.ID(), PrefillTokens: at.Active(&view.Prefill), Blocks: view.Blocks,
-			Requests: view.Requests, TotalKVBlocks: slots[i].Worker.TotalKVBlocks,
+			Requests: view.Requests, TotalKVBlocks: slots[i].Worker.TotalKVBlocks, Peers: peerLoad(elsewhere),
 		}
 	}
 	return loads
@@ -181,12 +183,14 @@ func (s *Scheduler) Stats() Stats {
 	if s.sampler != nil {
 		stats.SelectionTimes = Histogram(selectionBuckets.Read(s.sampler.Times))
 	}
+	stats.Peers = s.peers.stats()
 	stats.EventsDropped = s.outbox.Dropped()
 	for i := range s.counters.panics {
 		stats.HookPanics += s.counters.panics[i].Load()
 	}
 	for i := range w.Table.Slots() {
-		stats.Live += w.Table.Slots()[i].Shard.View().Requests
+		view, elsewhere := w.Table.Slots()[i].Shard.Apart()
+		stats.Live += view.Requests - elsewhere.Requests
 	}
 	s.fillCounters(w.Profile, stats.Classes)
 	totals := s.classes.Totals()

@@ -147,7 +147,12 @@ func (s *Scheduler) Worker(id uint64) (Worker, error) {
 	return copied, nil
 }
 
-func (s *Scheduler) newShard(id lifecycle.RankID) *shards.Shard { return shards.NewShard(id, s.env) }
+// newShard makes a rank, with the load that peers said they cause on it. REQUIRES: edit.
+func (s *Scheduler) newShard(id lifecycle.RankID) *shards.Shard {
+	shard := shards.NewShard(id, s.env)
+	s.peers.placeOn(shard)
+	return shard
+}
 
 // SetProfile replaces the policy profile. Those who wait stay: each is classed
 // anew by the name it asked for, arrival order stands, deficits start at 0.

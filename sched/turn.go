@@ -26,4 +26,7 @@ func (s *Scheduler) loadFell() {
 func (s *Scheduler) flush() {
 	s.journal.Flush()
 	s.outbox.Flush()
+	if s.fleet != nil {
+		s.tellFleet()
+	}
 }

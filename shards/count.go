@@ -69,7 +69,7 @@ func (x *LoadIndex) CountBusy(t *Table, rules int, anew bool, of func(*Slot) *Ru
 			x.uncount(s)
 			if at.rules = nil; rules > 0 && slot.Available && !slot.Overloaded {
 				at.rules = of(slot)
-				load := s.mu.rank.Load()
+				load := s.LoadLocked()
 				busy, fading := at.rules.apply(&load)
 				x.recount(s, busy, fading)
 			}

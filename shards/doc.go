@@ -16,12 +16,14 @@
 //
 // Outermost first:
 //
-//  1. sched.Scheduler.edit, which serialises changes of the table;
+//  1. sched.Scheduler.edit, which serialises changes of the table, and under it what
+//     peers said (sched.Scheduler.peers);
 //  2. one rank; or two or more, in the order of their id, then of their age;
 //  3. the count of busy ranks of LoadIndex;
 //  4. leaves, taken under any of these and never while holding each other: a
 //     stripe of the table of ids, an edge of Prefixes (and under it a bucket of its
-//     map) or its list of seats, a group of LoadIndex or its list of places, the ledger of waiting requests, the decision journal, the ttl timer;
+//     map) or its list of seats, a group of LoadIndex or its list of places, the ledger of waiting requests, the decision journal, the ttl timer, the
+//     ranks that went and of which peers must learn;
 //  5. whatever the injected clock and random source lock themselves.
 //
 // The turn (package sequencer) is not a lock and nobody waits for it; its holder

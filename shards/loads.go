@@ -277,9 +277,9 @@ func (x *LoadIndex) update(s *Shard, load *lifecycle.Load) {
 		prefill := pre.Active(pre.AnchorSince)
 		if pre.Decays() {
 			loose = 1<<ByCost | 1<<ByPrefill
-			prefill = 0
+			prefill = pre.Elsewhere
 			if pre.Unmodelled > 0 {
-				prefill = pre.Sum - pre.AnchorTokens
+				prefill += pre.Sum - pre.AnchorTokens
 			}
 		}
 		w := &x.weights

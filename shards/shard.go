@@ -19,6 +19,14 @@ type Env struct {
 	// live prefix then walks the blocks of each rank. It is set before the first
 	// shard is made.
 	NoPrefixIndex bool
+	// Fleet: others are to be told of the load that is caused here, so each change of
+	// it is noted. It is set before the first shard is made.
+	Fleet bool
+	// changes counts from 1 the times that others were told: who notes a change says
+	// after which. Written by NextChanges, read under the ranks' locks.
+	changes atomic.Uint64
+	// untold is set when a change is noted, cleared by NextChanges.
+	untold atomic.Bool
 	// ring carries capacity hints; nil while no class can queue. Written by
 	// EnableHints, read under the ranks' locks.
 	ring atomic.Pointer[capacity.Ring[*Shard]]
@@ -100,7 +108,7 @@ type Shard struct {
 	// Written under mu, and seldom; read by all.
 	spot atomic.Int64
 
-	_ [8]byte
+	elsewhere *elsewhere // nil while nobody else is known of; see there
 	// The published load stands on cache lines of its own, so that readers do not
 	// slow down who waits for the lock. A test holds that; the allocator aligns
 	// what has a multiple of 128 bytes to that much.
@@ -112,6 +120,9 @@ type Shard struct {
 func NewShard(id lifecycle.RankID, env *Env) *Shard {
 	s := &Shard{id: id, ordinal: env.ordinals.Add(1), env: env}
 	s.spot.Store(noSpot)
+	if env.Fleet {
+		s.makeElsewhere()
+	}
 	if !env.NoPrefixIndex {
 		s.mu.rank = *lifecycle.NewRank((*pathObserver)(s))
 	}
@@ -143,7 +154,7 @@ func (s *Shard) View() (v View) {
 }
 
 // Read is View into a place of the caller's, for those who read many.
-func (s *Shard) Read(v *View) { v.Version = s.published.read(&v.Load) }
+func (s *Shard) Read(v *View) { v.Version = s.readPublished(&v.Load) }
 
 // Version returns the change counter without taking the lock.
 func (s *Shard) Version() uint64 { return s.published.version.Load() }
@@ -183,15 +194,25 @@ func (s *Shard) DeadLocked() bool { return s.mu.dead }
 // was freed here that the queue has not looked at yet.
 func (s *Shard) HintedLocked() bool { return s.hint.Set() }
 
-// LoadLocked returns the authoritative load.
-func (s *Shard) LoadLocked() lifecycle.Load { return s.mu.rank.Load() }
+// LoadLocked returns the authoritative load, with what is elsewhere.
+func (s *Shard) LoadLocked() lifecycle.Load {
+	load := s.mu.rank.Load()
+	if s.elsewhere != nil {
+		s.elsewhere.addTo(&load)
+	}
+	return load
+}
 
 // LivePrefixLocked returns how many leading blocks are live on the rank.
 func (s *Shard) LivePrefixLocked(blocks []uint64) int { return s.mu.rank.LivePrefix(blocks) }
 
 // WithoutLocked returns load and live prefix as if a booking were released.
 func (s *Shard) WithoutLocked(b *lifecycle.Booking, blocks []uint64) (lifecycle.Load, int) {
-	return s.mu.rank.LoadWithout(b, s.env.Now), s.mu.rank.LivePrefixWithout(b, blocks)
+	load := s.mu.rank.LoadWithout(b, s.env.Now)
+	if s.elsewhere != nil {
+		s.elsewhere.addTo(&load)
+	}
+	return load, s.mu.rank.LivePrefixWithout(b, blocks)
 }
 
 // PromptLocked returns the hashes of a booking's prompt blocks.
@@ -296,6 +317,10 @@ func (s *Shard) CheckLocked() error { return s.mu.rank.Check() }
 // after the load, so that whoever clears it reads the new load.
 func (s *Shard) publishLocked() {
 	load := s.mu.rank.Load()
+	if s.elsewhere != nil {
+		s.elsewhere.addTo(&load)
+		s.stampLocked()
+	}
 	if s.mu.spot.rules == nil || !s.beginCountLocked(&load) {
 		s.publishLoadLocked(&load)
 		return
@@ -307,7 +332,10 @@ func (s *Shard) publishLocked() {
 
 func (s *Shard) publishLoadLocked(load *lifecycle.Load) {
 	var before lifecycle.Load
-	s.published.read(&before)
+	s.readPublished(&before)
+	if s.elsewhere != nil {
+		s.stageElsewhereLocked(load.Prefill.Elsewhere)
+	}
 	s.published.write(load)
 	if x := s.mu.spot.index; x != nil {
 		x.update(s, load)

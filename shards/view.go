@@ -41,7 +41,7 @@ type published struct {
 // all.
 type viewSlot struct {
 	sum            atomic.Int64
-	unmodelled     atomic.Int64
+	unmodelled     atomic.Int64 // its complement, below 0, if there is prefill elsewhere
 	anchorTokens   atomic.Int64 // 0: no anchor, as an entry has at least one token
 	anchorDuration atomic.Int64
 	anchorSince    atomic.Int64
@@ -60,7 +60,11 @@ func (p *published) write(load *lifecycle.Load) {
 	}
 	// A store costs ten times a load, and most words stay as they are.
 	set(&s.sum, pre.Sum)
-	set(&s.unmodelled, pre.Unmodelled)
+	unmodelled := pre.Unmodelled
+	if pre.Elsewhere != 0 {
+		unmodelled = ^unmodelled
+	}
+	set(&s.unmodelled, unmodelled)
 	set(&s.anchorTokens, anchor)
 	set(&s.anchorDuration, int64(pre.AnchorDuration))
 	set(&s.anchorSince, pre.AnchorSince)
@@ -76,7 +80,8 @@ func set(word *atomic.Int64, value int64) {
 	}
 }
 
-// read fills in the load and returns its version.
+// read fills in the load and returns its version. Prefill that is elsewhere stands
+// in another place and is untold: only a Shard can read it.
 func (p *published) read(load *lifecycle.Load) uint64 {
 	for {
 		version := p.version.Load()
@@ -87,6 +92,10 @@ func (p *published) read(load *lifecycle.Load) uint64 {
 		pre.AnchorSince, pre.HasAnchor = s.anchorSince.Load(), pre.AnchorTokens != 0
 		load.Blocks = s.blocks.Load()
 		load.Requests = s.requests.Load()
+		pre.Elsewhere = 0
+		if pre.Unmodelled < 0 {
+			pre.Unmodelled, pre.Elsewhere = ^pre.Unmodelled, untold
+		}
 		perturb.Point()
 		if p.version.Load() == version {
 			return version

@@ -1,6 +1,10 @@
 package pool
 
-import "github.com/seed-3c5df8a4/turnstile/lifecycle"
+import (
+	"math"
+
+	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+)
 
 // Instant is the moment at which a look is taken. It is read from the clock only
 // when a load that decays is met, and then stays the same.
@@ -28,12 +32,20 @@ func (i *Instant) Nanoseconds() int64 {
 func (i *Instant) Active(p *lifecycle.Prefill) int64 {
 	if p.AnchorDuration < 0 || !p.HasAnchor {
 		// The usual case, decided without a call: nothing modelled is first.
-		return p.Sum
+		return plus(p.Sum, p.Elsewhere)
 	}
 	if !p.Decays() {
 		return p.Active(p.AnchorSince)
 	}
 	return p.Active(i.Nanoseconds())
+}
+
+// plus adds two numbers ≥ 0; the sum is at most math.MaxInt64.
+func plus(a, b int64) int64 {
+	if sum := a + b; sum >= 0 {
+		return sum
+	}
+	return math.MaxInt64
 }
 
 // Busy reports whether a rank with the load is busy at the instant.

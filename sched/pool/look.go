@@ -171,7 +171,7 @@ func (l *Look) see(place int32, slot *shards.Slot) uint64 {
 	l.places, l.busy, l.candidates = l.places[:n+1], l.busy[:n+1], l.candidates[:n+1]
 	view := &l.view
 	slot.Shard.Read(view)
-	active := view.Prefill.Sum
+	active := view.Prefill.Elsewhere
 	if view.Prefill.HasAnchor {
 		active = l.Instant.Active(&view.Prefill)
 	}

@@ -46,7 +46,7 @@ func indexTable() []Mutation {
 			Name:      "take the bound of a load that decays at its beginning",
 			Breaks:    "a rank that has become the least is passed over",
 			Invariant: "4",
-			Edits:     edit(loadsFile, "			prefill = 0\n", ""),
+			Edits:     edit(loadsFile, "			prefill = pre.Elsewhere\n", ""),
 			Test:      shardsTest("TestIndexAgreesWithTheScan"),
 		},
 		{
