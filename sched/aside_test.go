@@ -172,7 +172,7 @@ func TestAnotherIncarnation(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "a", w.Incarnation)
 		require.EqualValues(t, 1, s.Stats().Live)
-		require.NoError(t, s.DrainWorker(1, true))
+		require.NoError(t, s.DrainWorker(1))
 
 		require.NoError(t, s.SetWorkers([]sched.Worker{{ID: 1, Ranks: 1, Incarnation: "b"}}))
 		require.ErrorIs(t, old.Err(), sched.ErrWorkerRemoved)

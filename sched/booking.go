@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"context"
 	"runtime"
 	"time"
 )
@@ -122,17 +123,23 @@ func (b *Booking) Err() error {
 	if !b.made() {
 		return unmade()
 	}
-	switch b.rec.done.Load() {
-	case &b.s.expired:
+	return b.rec.cause(b.s)
+}
+
+// cause returns why the booking ended without its owner, nil if it did not.
+func (r *record) cause(s *Scheduler) error {
+	switch r.done.Load() {
+	case &s.expired:
 		return ErrExpired
-	case &b.s.removed:
+	case &s.removed:
 		return ErrWorkerRemoved
 	default:
 		return nil
 	}
 }
 
-// PrefillDone removes the prefill tokens from the rank's load, once.
+// PrefillDone removes the prefill tokens from the rank's load, once. It may be called
+// at each token: a second call returns ErrUnchanged as it is, and allocates nothing.
 func (b *Booking) PrefillDone() error {
 	if !b.made() {
 		return unmade()
@@ -180,7 +187,8 @@ func (b *Booking) Transfer(to RankID) (Placement, error) {
 	return p, err
 }
 
-// Release ends the booking, and its prefill if that was not done.
+// Release ends the booking, and its prefill if that was not done. Released twice, it
+// returns an *Error of ErrUnchanged that names the request.
 func (b *Booking) Release() error {
 	if !b.made() {
 		return unmade()
@@ -208,4 +216,21 @@ func (s *Scheduler) finish(r *record, how EventKind) {
 	if c := r.done.Swap(why); c != nil { // made by Done
 		close(*c)
 	}
+	if cancel := r.cancel.Load(); cancel != nil {
+		(*cancel)(r.endedAlone(s))
+	}
+}
+
+// cancelAtEnd has cancel called when the booking ends without its owner, or now if
+// it has.
+func (r *record) cancelAtEnd(s *Scheduler, cancel context.CancelCauseFunc) {
+	r.cancel.Store(&cancel)
+	if r.cause(s) != nil {
+		cancel(r.endedAlone(s))
+	}
+}
+
+// endedAlone is the cause of a context that is cancelled with its booking.
+func (r *record) endedAlone(s *Scheduler) error {
+	return &Error{Code: r.cause(s), Request: r.ID, Rule: "the booking ended without its owner"}
 }

@@ -123,7 +123,7 @@ func TestErrorsCarryDetails(t *testing.T) {
 		{"pin", nil, sched.Request{ID: "x", Pin: &sched.RankID{Worker: 1}, Allowed: []uint64{2}}, sched.ErrPinNotAllowed, "1/0"},
 		{"duplicate", nil, sched.Request{ID: "hold"}, sched.ErrDuplicate, "hold"},
 		{"nowhere", nil, sched.Request{ID: "x", Pin: &sched.RankID{Worker: 7}}, sched.ErrNoEndpoints, "does not exist"},
-		{"nobody allowed", nil, sched.Request{ID: "x", Excluded: []uint64{1}, RequiredTaints: []string{"gpu"}}, sched.ErrNoEndpoints, "no eligible rank of 2; 1: not in the allowed set or excluded; 1: lacks a required taint"},
+		{"nobody allowed", nil, sched.Request{ID: "x", Excluded: []uint64{1}, RequiredTaints: []string{"gpu"}}, sched.ErrNoEndpoints, "2 ranks: none eligible (1 not in the allowed set or excluded, 1 lacks a required taint)"},
 		{"never queues", nil, sched.Request{ID: "x", ISL: 1, Class: "never", Pin: &sched.RankID{Worker: 1}}, sched.ErrQueueFull, "limit requests"},
 		{"would queue", nil, sched.Request{ID: "x", ISL: 1, DoNotQueue: true, Pin: &sched.RankID{Worker: 1}}, sched.ErrWouldQueue, "class f: 0 pending, 0 tokens, 0 cached: 1 of 1 eligible ranks are busy"},
 	} {
@@ -249,7 +249,7 @@ func TestDo(t *testing.T) {
 		})
 		require.ErrorIs(t, err, refused)
 		require.ErrorIs(t, err, sched.ErrNoEndpoints)
-		require.ErrorContains(t, err, "no eligible rank of 2; 2: already tried")
+		require.ErrorContains(t, err, "2 ranks: none eligible (2 already tried)")
 		requireIdle(t, s)
 	})
 	t.Run("tells what was tried from what was excluded", func(t *testing.T) {
@@ -258,7 +258,7 @@ func TestDo(t *testing.T) {
 		addWorkers(t, s, 5)
 		r := &sched.Request{ID: "r", Allowed: []uint64{1, 2, 3, 4}, Excluded: []uint64{2, 3}}
 		err := s.Do(t.Context(), r, func(context.Context, *sched.Booking) error { return sched.RetryElsewhere(refused) })
-		require.ErrorContains(t, err, "no eligible rank of 5; 2: already tried; 3: not in the allowed set or excluded")
+		require.ErrorContains(t, err, "5 ranks: none eligible (2 already tried, 3 not in the allowed set or excluded)")
 	})
 	t.Run("never reroutes a pin", func(t *testing.T) {
 		t.Parallel()

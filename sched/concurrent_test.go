@@ -243,7 +243,11 @@ func storm(t *testing.T, profile string, sel selector.Selector, callers, rounds 
 			case 3:
 				_ = s.SetOverloaded([]uint64{id})
 			case 4:
-				_ = s.DrainWorker(id, rnd.IntN(2) == 0)
+				if rnd.IntN(2) == 0 {
+					_ = s.DrainWorker(id)
+				} else {
+					_ = s.UndrainWorker(id)
+				}
 			case 5:
 				_ = s.SetOverloaded(nil)
 			}

@@ -51,12 +51,14 @@ func (e *retryError) Unwrap() error { return e.cause }
 // tries than the number of workers and ctx; f can count, and return its error
 // unmarked.
 //
-// f gets ctx as it is: to learn that the booking ended meanwhile, because its
-// worker was removed, it watches Booking.Done.
+// The context that f receives is made from ctx. It is cancelled when the booking ends
+// without its owner, with the reason as its cause: the worker was removed, or the
+// booking expired. It is cancelled too when f returns.
 //
-// Do returns f's error, or why the request could not be scheduled. When there is
-// nowhere else to try, that (ErrNoEndpoints, which is what it is counted as) and
-// f's last error can both be matched.
+// Do returns f's error, or why the request could not be scheduled. If f returned
+// context.Canceled because its booking ended, the reason (ErrWorkerRemoved, ErrExpired)
+// can be matched as well. When there is nowhere else to try, both ErrNoEndpoints, which
+// is what the request is counted as, and f's last error can be matched.
 func (s *Scheduler) Do(ctx context.Context, r *Request, f func(context.Context, *Booking) error) error {
 	if err := s.present(ctx, r); err != nil {
 		return err
@@ -91,11 +93,17 @@ func (s *Scheduler) callAndRelease(ctx context.Context, b *Booking, f func(conte
 	if err != nil {
 		return RetryElsewhere(err)
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	b.rec.cancelAtEnd(b.s, cancel)
 	err = f(ctx, b)
 	var retry *retryError
 	if errors.As(err, &retry) && retry.aside > 0 {
 		// It may have gone, or another process come: then there is nothing to teach.
 		_ = s.SetAsideIncarnation(worker.ID, worker.Incarnation, retry.aside)
+	}
+	if why := context.Cause(ctx); retry == nil && errors.Is(err, context.Canceled) && b.Err() != nil && errors.Is(why, b.Err()) {
+		return errors.Join(why, err)
 	}
 	return err
 }

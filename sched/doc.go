@@ -13,9 +13,10 @@
 //
 // # Asking
 //
-//   - [Scheduler.Schedule] returns a [Booking], at once or when the request's turn
-//     comes. [Scheduler.Do] also releases it, on every way out, and tries another
+//   - [Scheduler.Do] books a rank, at once or when the request's turn comes, calls a
+//     function with the booking, and releases it on every way out. It tries another
 //     worker when one fails before any output.
+//   - [Scheduler.Schedule] returns the [Booking]; its owner releases it.
 //   - [Scheduler.Query] waits in line and says where the request would be put.
 //   - [Scheduler.Select] says where it would be put now; it waits for nothing and
 //     changes nothing.
@@ -38,9 +39,9 @@
 //
 // Workers are announced one by one ([Scheduler.UpsertWorker],
 // [Scheduler.RemoveWorker]) or all at once ([Scheduler.SetWorkers]), drained
-// ([Scheduler.DrainWorker]) and reported overloaded ([Scheduler.SetOverloaded]).
-// The policy and the selector are replaced while requests wait
-// ([Scheduler.SetProfile], [Scheduler.SetSelector]).
+// ([Scheduler.DrainWorker], [Scheduler.UndrainWorker]) and reported overloaded
+// ([Scheduler.SetOverloaded]). The policy and the selector are replaced while requests
+// wait ([Scheduler.SetProfile], [Scheduler.SetSelector]).
 //
 // # Watching
 //

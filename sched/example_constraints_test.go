@@ -39,7 +39,7 @@ func ExampleRequest() {
 	// excluded: 2/0
 	// required: 2/0
 	// away from: 3/0
-	// nobody: turnstile: no-endpoints: no eligible rank of 4; 3: not in the allowed set or excluded; 1: lacks a required taint
+	// nobody: turnstile: no-endpoints: 4 ranks: none eligible (3 not in the allowed set or excluded, 1 lacks a required taint)
 }
 
 // A request goes where its prompt is cached, if the load there is worth it: the

@@ -14,7 +14,7 @@ func ExampleScheduler_Explain() {
 	s, _ := sched.New(sched.Config{BlockSize: 16, Ties: selector.TiesLowest})
 	_ = s.SetWorkers([]sched.Worker{{ID: 1, Ranks: 1}, {ID: 2, Ranks: 1}, {ID: 3, Ranks: 1}, {ID: 4, Ranks: 1}})
 	_ = s.SetOverloaded([]uint64{3})
-	_ = s.DrainWorker(4, true)
+	_ = s.DrainWorker(4)
 	_, _ = s.Schedule(context.Background(), &sched.Request{ID: "busy", ISL: 320, Pin: &sched.RankID{Worker: 1}})
 
 	e, err := s.Explain(&sched.Request{

@@ -93,25 +93,21 @@ func ExampleBooking_Transfer() {
 	// 2/0 1 0
 }
 
-// A booking tells its owner when it ends without it, so that a stream from an
-// engine that is gone does not hang.
+// A booking that ends without its owner says so: a stream from an engine that is gone
+// does not hang. The callback of Do need not watch for it, as its context ends then.
 func ExampleBooking_Done() {
 	s, _ := sched.New(sched.Config{BlockSize: 16})
 	_ = s.UpsertWorker(sched.Worker{ID: 1, Ranks: 1})
 	tokens := make(chan string) // from an engine that will never answer
 
-	err := s.Do(context.Background(), &sched.Request{ID: "r"}, func(ctx context.Context, b *sched.Booking) error {
-		_ = s.RemoveWorker(1) // discovery finds it gone
-		select {
-		case <-tokens:
-			return nil
-		case <-b.Done():
-			return b.Err()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	})
-	fmt.Println(err, errors.Is(err, sched.ErrWorkerRemoved))
+	b, _ := s.Schedule(context.Background(), &sched.Request{ID: "r"})
+	defer func() { _ = b.Release() }()
+	_ = s.RemoveWorker(1) // discovery finds it gone
+	select {
+	case <-tokens:
+	case <-b.Done():
+		fmt.Println(b.Err(), errors.Is(b.Err(), sched.ErrWorkerRemoved))
+	}
 	// Output: worker-removed true
 }
 

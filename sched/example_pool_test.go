@@ -98,7 +98,7 @@ func ExampleScheduler_SetWorkers() {
 // takeOut takes a worker out without hurting anybody: nothing new, wait for what
 // runs, remove. If ctx ends first, what still runs is told by Booking.Done.
 func takeOut(ctx context.Context, s *sched.Scheduler, id uint64) error {
-	if err := s.DrainWorker(id, true); err != nil {
+	if err := s.DrainWorker(id); err != nil {
 		return err
 	}
 	look := time.NewTicker(10 * time.Millisecond)

@@ -196,7 +196,11 @@ func (w *world) move() {
 			require.NoError(w, w.SetAvailable(w.some(2)))
 		}
 	case 4:
-		_ = w.DrainWorker(uint64(w.rand.IntN(6)+1), w.rand.IntN(2) == 0)
+		if id := uint64(w.rand.IntN(6) + 1); w.rand.IntN(2) == 0 {
+			_ = w.DrainWorker(id)
+		} else {
+			_ = w.UndrainWorker(id)
+		}
 	case 5, 6:
 		w.clock.Advance(time.Duration(w.rand.IntN(4000)) * time.Millisecond)
 	case 7, 8, 9:

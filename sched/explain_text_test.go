@@ -26,7 +26,7 @@ func TestExplanationAsText(t *testing.T) {
 		{ID: 1, Ranks: 2}, {ID: 2, Ranks: 1, Taints: []string{"fp8"}}, {ID: 3, Ranks: 1}, {ID: 4, Ranks: 1},
 	}))
 	require.NoError(t, s.SetOverloaded([]uint64{3}))
-	require.NoError(t, s.DrainWorker(4, true))
+	require.NoError(t, s.DrainWorker(4))
 	schedule(t, s, sched.Request{ID: "a", ISL: 320, Pin: &sched.RankID{Worker: 1}, Blocks: []uint64{1, 2, 3}})
 	schedule(t, s, sched.Request{ID: "b", ISL: 900, Pin: &sched.RankID{Worker: 2}})
 	ctx, leave := context.WithCancel(t.Context())

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
@@ -207,7 +208,7 @@ func (s *Scheduler) byID(id string) (*record, error) {
 
 // endedToNotFound: by id the library knows live bookings only.
 func endedToNotFound(rec *record, err error) error {
-	if err == ErrUnchanged {
+	if errors.Is(err, ErrUnchanged) {
 		shard := rec.lock()
 		live := rec.Live()
 		shard.Unlock()

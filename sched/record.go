@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"sync/atomic"
@@ -15,7 +16,8 @@ import (
 // Booking is a live claim on a rank. Its owner reports what becomes of the
 // request and releases it. Methods may be called from any goroutine, after
 // Close too; they never wait for anyone's turn and are idempotent: a call that
-// finds nothing to change returns ErrUnchanged, one whose attempt was overtaken
+// finds nothing to change returns ErrUnchanged (a second Release too: the error
+// names the request), one whose attempt was overtaken
 // by a transfer by id returns ErrStaleAttempt.
 type Booking struct {
 	_   noCopy
@@ -43,6 +45,10 @@ type record struct {
 	// done is the channel of Done, once somebody asked or the booking ended
 	// without its owner: then it says why, see Scheduler.expired.
 	done atomic.Pointer[chan struct{}]
+	// cancel cancels the context of Do's callback, with the reason as the cause.
+	// Written by Do once, before it looks whether the booking has ended; read by whoever
+	// ends the booking without its owner, after done was written: so one of them sees it.
+	cancel atomic.Pointer[context.CancelCauseFunc]
 	// held is the attempt the owner's handle stands for; moved by the handle's
 	// own Transfer only.
 	held atomic.Uint64
@@ -83,7 +89,7 @@ func (r *record) currentLocked(attempt uint64) error {
 	case attempt > r.Attempt:
 		return &Error{Code: ErrNotFound, Request: r.ID, Rule: fmt.Sprintf("attempt %d: there is none yet", attempt)}
 	case !r.Live():
-		return ErrUnchanged
+		return &Error{Code: ErrUnchanged, Request: r.ID, Rule: "the booking has ended"}
 	}
 	return nil
 }

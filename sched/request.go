@@ -33,11 +33,17 @@ type Request struct {
 	// given to the prefill estimator and reported, nothing more.
 	ExpectedOSL int64
 	// Blocks holds one hash per full prompt block. Each commits to its whole
-	// prefix, so that equal hashes mean equal ancestry. Their number is not held
-	// against ISL.
+	// prefix, so that equal hashes mean equal ancestry. More of them than ISL has room
+	// for are accepted, see Overlaps.
 	Blocks []uint64
 	// Overlaps lists the ranks that hold part of the prompt in a cache. A rank
 	// that is not listed holds nothing; one may be listed only once.
+	//
+	// ISL, Blocks and Overlaps are not held against each other: they come from a
+	// tokenizer and from an index of the engines' caches, which may count a chat template,
+	// an image or a block size differently, and a request must not fail for that. Each is
+	// taken as it stands: Blocks are the KV blocks that the request loads, and what is
+	// cached never exceeds ISL.
 	Overlaps []Overlap
 
 	// Class names the policy class or the class family. Unknown or empty means

@@ -77,11 +77,11 @@ func TestSnapshot(t *testing.T) {
 	require.Equal(t, snapshot.Classes, back.Classes)
 
 	require.Empty(t, s.Snapshot(0).Classes[0].Heads)
-	require.NoError(t, s.DrainWorker(7, true)) // with no eligible rank nobody waits
+	require.NoError(t, s.DrainWorker(7)) // with no eligible rank nobody waits
 	snapshot = s.Snapshot(3)
 	require.True(t, snapshot.Ranks[0].Draining)
 	require.False(t, snapshot.Ranks[0].Unavailable)
-	require.NoError(t, s.DrainWorker(7, false))
+	require.NoError(t, s.UndrainWorker(7))
 	require.NoError(t, s.SetAvailable([]uint64{}))
 	snapshot = s.Snapshot(3)
 	require.True(t, snapshot.Ranks[0].Unavailable)

@@ -28,7 +28,7 @@ func TestTiedRanksHaveTheSameChance(t *testing.T) {
 			s := newScheduler(t, sched.Config{}, sched.WithRand(rand.New(rand.NewPCG(1, 2))))
 			addWorkers(t, s, test.ranks)
 			for i := range test.drained {
-				require.NoError(t, s.DrainWorker(uint64(test.ranks-i), true))
+				require.NoError(t, s.DrainWorker(uint64(test.ranks-i)))
 			}
 			n := test.ranks - test.drained
 			const each = 1000

@@ -102,9 +102,15 @@ func known(t *shards.Table, id uint64, incarnation string) error {
 	return nil
 }
 
-// DrainWorker begins or ends the draining of a worker: it takes nothing new and
-// keeps its bookings. An unknown id is ErrNotFound.
-func (s *Scheduler) DrainWorker(id uint64, draining bool) error {
+// DrainWorker has a worker take nothing new and keep its bookings, until UndrainWorker
+// or its removal. An unknown id is ErrNotFound.
+func (s *Scheduler) DrainWorker(id uint64) error { return s.setDraining(id, true) }
+
+// UndrainWorker ends the draining of a worker; a worker that does not drain stays as
+// it is. An unknown id is ErrNotFound.
+func (s *Scheduler) UndrainWorker(id uint64) error { return s.setDraining(id, false) }
+
+func (s *Scheduler) setDraining(id uint64, draining bool) error {
 	return s.change(func(world *pool.World) ([]*shards.Shard, error) {
 		table, ok := world.Table.WithDraining(id, draining)
 		if !ok {

@@ -74,7 +74,12 @@ func BenchmarkPoolEdit(b *testing.B) {
 		}{
 			{"SetOverloaded", func() error { return s.SetOverloaded([]uint64{i % 2048}) }},
 			{"SetAvailable", func() error { return s.SetAvailable([]uint64{i % 2048}) }},
-			{"DrainWorker", func() error { return s.DrainWorker(i/2%2048, i%2 == 0) }},
+			{"DrainWorker", func() error {
+				if i%2 == 0 {
+					return s.DrainWorker(i / 2 % 2048)
+				}
+				return s.UndrainWorker(i / 2 % 2048)
+			}},
 			{"UpsertWorker", func() error { return s.UpsertWorker(all[i%2048]) }},
 			{"UpsertWorker/changed", func() error {
 				w := all[i%2048]

@@ -158,7 +158,7 @@ func aside(ids ...uint64) func(*testing.T, *sched.Scheduler) {
 }
 
 func drain(id uint64) func(*testing.T, *sched.Scheduler) {
-	return func(t *testing.T, s *sched.Scheduler) { require.NoError(t, s.DrainWorker(id, true)) }
+	return func(t *testing.T, s *sched.Scheduler) { require.NoError(t, s.DrainWorker(id)) }
 }
 
 // A selector with a position keeps it, and one of the embedder's is asked outside the

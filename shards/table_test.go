@@ -272,11 +272,15 @@ func TestInvalidWorkersLeaveEverythingUnchanged(t *testing.T) {
 		},
 		{
 			"batched tokens", shards.Worker{ID: 5, Ranks: 1, MaxBatchedTokens: -1},
-			"worker 5: max batched tokens -1: must be positive",
+			"worker 5: max batched tokens -1: must not be negative",
 		},
 		{
 			"KV blocks", shards.Worker{ID: 5, Ranks: 1, TotalKVBlocks: -2},
 			"worker 5: total KV blocks -2: must not be negative",
+		},
+		{
+			"several faults at once", shards.Worker{ID: 5, MaxBatchedTokens: -1, TotalKVBlocks: -2},
+			"worker 5: 0 ranks: must be 1 to 1024; max batched tokens -1: must not be negative; total KV blocks -2: must not be negative",
 		},
 		{"a repeated id", shards.Worker{ID: 1, Ranks: 1}, "worker 1: id 1 is given twice"},
 	} {

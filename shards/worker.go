@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 const (
@@ -42,29 +43,32 @@ func (w *Worker) equal(other *Worker) bool {
 
 func (w *Worker) kind() Kind { return Kind{w.MaxBatchedTokens, w.TotalKVBlocks} }
 
-// WorkerError says which rule a worker breaks.
+// WorkerError says which rules a worker breaks: every one of them, not the first only.
 type WorkerError struct {
 	ID   uint64
 	Rule string
 }
 
-// Error names the worker and the rule.
+// Error names the worker and the rules.
 func (e *WorkerError) Error() string { return fmt.Sprintf("worker %d: %s", e.ID, e.Rule) }
 
-// normalize checks the worker and fills in what it does not say.
+// normalize fills in what the worker does not say; its error names every fault.
 func (w Worker) normalize() (Worker, error) {
-	fault := func(format string, args ...any) (Worker, error) {
-		return Worker{}, &WorkerError{ID: w.ID, Rule: fmt.Sprintf(format, args...)}
+	var faults []string
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	if w.Ranks < 1 || w.Ranks > MaxRanks {
+		fault("%d ranks: must be 1 to %d", w.Ranks, MaxRanks)
+	} else if w.StartRank > math.MaxUint32-w.Ranks {
+		fault("start rank %d with %d ranks: their sum must fit in 32 bits", w.StartRank, w.Ranks)
 	}
-	switch {
-	case w.Ranks < 1 || w.Ranks > MaxRanks:
-		return fault("%d ranks: must be 1 to %d", w.Ranks, MaxRanks)
-	case w.StartRank > math.MaxUint32-w.Ranks:
-		return fault("start rank %d with %d ranks: their sum must fit in 32 bits", w.StartRank, w.Ranks)
-	case w.MaxBatchedTokens < 0:
-		return fault("max batched tokens %d: must be positive", w.MaxBatchedTokens)
-	case w.TotalKVBlocks < 0:
-		return fault("total KV blocks %d: must not be negative", w.TotalKVBlocks)
+	if w.MaxBatchedTokens < 0 {
+		fault("max batched tokens %d: must not be negative", w.MaxBatchedTokens)
+	}
+	if w.TotalKVBlocks < 0 {
+		fault("total KV blocks %d: must not be negative", w.TotalKVBlocks)
+	}
+	if len(faults) > 0 {
+		return Worker{}, &WorkerError{ID: w.ID, Rule: strings.Join(faults, "; ")}
 	}
 	if w.MaxBatchedTokens == 0 {
 		w.MaxBatchedTokens = DefaultMaxBatchedTokens

@@ -56,7 +56,7 @@ func (r *record) currentLocked(attempt uint64) error {
 			Code: sched.ErrNotFound, Request: r.ID, Rule: fmt.Sprintf("attempt %d: there is none yet", attempt),
 		}
 	case !r.Live():
-		return sched.ErrUnchanged
+		return &sched.Error{Code: sched.ErrUnchanged, Request: r.ID, Rule: "the booking has ended"}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package actor
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -99,7 +100,7 @@ func (e *Engine) apply(o *op) {
 	}
 	if o.what == transferToBest {
 		e.moveToBest(o, rec)
-		if o.err == sched.ErrUnchanged && byID {
+		if byID && errors.Is(o.err, sched.ErrUnchanged) {
 			o.err = e.endedToNotLive(rec)
 		}
 		return
@@ -119,7 +120,7 @@ func (e *Engine) apply(o *op) {
 	live := rec.Live()
 	shards.UnlockBoth(shard, dest)
 	switch {
-	case o.err == sched.ErrUnchanged && byID && !live:
+	case byID && !live && errors.Is(o.err, sched.ErrUnchanged):
 		o.err = notLive(o.id)
 	case o.what == release && o.err == nil:
 		e.end(rec, false)

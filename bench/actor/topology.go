@@ -181,7 +181,12 @@ func (e *Engine) SetAsideIncarnation(worker uint64, incarnation string, d time.D
 }
 
 // DrainWorker implements engine.Engine.
-func (e *Engine) DrainWorker(id uint64, draining bool) error {
+func (e *Engine) DrainWorker(id uint64) error { return e.setDraining(id, true) }
+
+// UndrainWorker implements engine.Engine.
+func (e *Engine) UndrainWorker(id uint64) error { return e.setDraining(id, false) }
+
+func (e *Engine) setDraining(id uint64, draining bool) error {
 	return e.edit(func(world *pool.World) ([]*shards.Shard, error) {
 		table, ok := world.Table.WithDraining(id, draining)
 		if !ok {

@@ -16,7 +16,8 @@ type Engine interface {
 	SetWorkers([]sched.Worker) error
 	RemoveWorker(id uint64) error
 	RemoveIncarnation(id uint64, incarnation string) error
-	DrainWorker(id uint64, draining bool) error
+	DrainWorker(id uint64) error
+	UndrainWorker(id uint64) error
 	// SetAsideIncarnation with an empty incarnation means any.
 	SetAsideIncarnation(id uint64, incarnation string, d time.Duration) error
 	SetOverloaded(ids []uint64) error

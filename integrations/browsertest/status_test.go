@@ -134,7 +134,7 @@ func busy(t *testing.T) *pool {
 	p.book(sched.Request{ID: "doc-17", ISL: 9000, Blocks: blocks(9000, 3900), Pin: pin(3)})
 	p.book(sched.Request{ID: "chat-4713", ISL: 4400, Pin: pin(5)})
 	require.NoError(t, p.Release("chat-4713", 0))
-	require.NoError(t, p.DrainWorker(4, true))
+	require.NoError(t, p.DrainWorker(4))
 	require.NoError(t, p.SetOverloaded([]uint64{5}))
 	for i := range 4 {
 		p.wait(sched.Request{

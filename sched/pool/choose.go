@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
@@ -253,16 +254,20 @@ func (l *Look) whyNone() string {
 		}
 		failed[l.World.Table.CheckRank(c, rank)]++
 	}
-	why := fmt.Sprintf("no eligible rank of %d", len(slots))
+	var counts []string
 	if tried > 0 {
-		why += fmt.Sprintf("; %d: already tried", tried)
+		counts = append(counts, fmt.Sprintf("%d already tried", tried))
 	}
 	for check := shards.NotAllowed; check <= shards.Untainted; check++ {
 		if n := failed[check]; n > 0 {
-			why += fmt.Sprintf("; %d: %v", n, check)
+			counts = append(counts, fmt.Sprintf("%d %v", n, check))
 		}
 	}
-	return why
+	ranks := "ranks"
+	if len(slots) == 1 {
+		ranks = "rank"
+	}
+	return fmt.Sprintf("%d %s: none eligible (%s)", len(slots), ranks, strings.Join(counts, ", "))
 }
 
 // Placed describes a candidate as chosen.

@@ -183,10 +183,10 @@ func TestNobodyToChoose(t *testing.T) {
 		want       Reason
 		rule       string
 	}{
-		{"none allowed", nil, shards.Constraints{Allowed: []uint64{9}}, NoEndpoints, "no eligible rank of 3; 3: not in the allowed set or excluded"},
+		{"none allowed", nil, shards.Constraints{Allowed: []uint64{9}}, NoEndpoints, "3 ranks: none eligible (3 not in the allowed set or excluded)"},
 		{"all overloaded", []uint64{1, 2, 3}, shards.Constraints{}, Overloaded, "every eligible rank is overloaded"},
 		{"all allowed overloaded", []uint64{2}, shards.Constraints{Allowed: []uint64{2}}, Overloaded, "every eligible rank is overloaded"},
-		{"overloaded, but excluded too", []uint64{2}, shards.Constraints{Allowed: []uint64{2}, Excluded: []uint64{2}}, NoEndpoints, "no eligible rank of 3; 3: not in the allowed set or excluded"},
+		{"overloaded, but excluded too", []uint64{2}, shards.Constraints{Allowed: []uint64{2}, Excluded: []uint64{2}}, NoEndpoints, "3 ranks: none eligible (3 not in the allowed set or excluded)"},
 		{
 			"pin overloaded", []uint64{2}, shards.Constraints{Pinned: true, Pin: rank(2, 0)}, PinnedOverloaded,
 			"the pinned rank is overloaded",

@@ -174,7 +174,12 @@ func (m *Model) SetAsideIncarnation(id uint64, incarnation string, d time.Durati
 }
 
 // DrainWorker implements engine.Engine.
-func (m *Model) DrainWorker(id uint64, draining bool) error {
+func (m *Model) DrainWorker(id uint64) error { return m.setDraining(id, true) }
+
+// UndrainWorker implements engine.Engine.
+func (m *Model) UndrainWorker(id uint64) error { return m.setDraining(id, false) }
+
+func (m *Model) setDraining(id uint64, draining bool) error {
 	return m.changeWorker(id, "", func(w *worker) { w.draining = draining })
 }
 

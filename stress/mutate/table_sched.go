@@ -146,7 +146,7 @@ func lifecycleTable() []Mutation {
 			Name:      "release twice",
 			Breaks:    "an ended booking is ended again",
 			Invariant: "8",
-			Edits:     edit(recordFile, "	case !r.Live():\n		return ErrUnchanged\n", ""),
+			Edits:     edit(recordFile, "	case !r.Live():\n		return &Error{Code: ErrUnchanged, Request: r.ID, Rule: \"the booking has ended\"}\n", ""),
 			Test:      schedTest("TestRemovedWorkerComesBackEmpty"),
 		},
 		{

@@ -69,7 +69,12 @@ func (s *session) setAside(_ context.Context, a *args) ([]string, error) {
 
 func (s *session) drainWorker(_ context.Context, a *args) ([]string, error) {
 	id, off := a.workerID(), a.flag("off")
-	return checked(a, func() error { return s.engine.DrainWorker(id, !off) })
+	return checked(a, func() error {
+		if off {
+			return s.engine.UndrainWorker(id)
+		}
+		return s.engine.DrainWorker(id)
+	})
 }
 
 func (s *session) overloaded(_ context.Context, a *args) ([]string, error) {

@@ -239,7 +239,8 @@ func (f *fake) RemoveIncarnation(uint64, string) error { return sched.ErrNotFoun
 func (f *fake) SetAsideIncarnation(uint64, string, time.Duration) error {
 	return sched.ErrStaleIncarnation
 }
-func (f *fake) DrainWorker(uint64, bool) error      { return nil }
+func (f *fake) DrainWorker(uint64) error            { return nil }
+func (f *fake) UndrainWorker(uint64) error          { return nil }
 func (f *fake) SetOverloaded([]uint64) error        { return nil }
 func (f *fake) SetAvailable([]uint64) error         { return nil }
 func (f *fake) SetProfileYAML([]byte) error         { return errors.New("out of paper") }

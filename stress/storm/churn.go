@@ -98,7 +98,11 @@ func (c *churner) churn() {
 			return
 		}
 		at.draining = !at.draining
-		c.to(next, "DrainWorker", func() error { return e.DrainWorker(id, at.draining) })
+		if at.draining {
+			c.to(next, "DrainWorker", func() error { return e.DrainWorker(id) })
+		} else {
+			c.to(next, "UndrainWorker", func() error { return e.UndrainWorker(id) })
+		}
 	case n < 12:
 		c.reconcile(next)
 	case n < 15:
@@ -217,7 +221,7 @@ func (c *churner) calm() {
 		if next.workers[i].draining {
 			next.workers[i].draining = false
 			id := next.workers[i].ID
-			c.to(next, "DrainWorker", func() error { return c.s.engine.DrainWorker(id, false) })
+			c.to(next, "UndrainWorker", func() error { return c.s.engine.UndrainWorker(id) })
 		}
 	}
 	next = next.clone()

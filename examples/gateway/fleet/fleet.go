@@ -138,7 +138,11 @@ func (f *Fleet) Set(backends []Backend) error {
 		case m.draining && !old.draining:
 			f.config.Log.Info("backend draining", "backend", address, "worker", m.id)
 		}
-		_ = f.s.DrainWorker(m.id, m.draining)
+		if m.draining {
+			_ = f.s.DrainWorker(m.id)
+		} else {
+			_ = f.s.UndrainWorker(m.id)
+		}
 	}
 	f.mu.members, f.mu.lastID = next, lastID
 	slices.Sort(models)
