@@ -2,6 +2,7 @@ package sched
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"time"
 )
@@ -77,10 +78,10 @@ func (b *Booking) Placement() Placement {
 	return b.rec.placementLocked(shard)
 }
 
-// Instance returns the worker the booking is on, looked up now: that one
+// Worker returns the worker the booking is on, looked up now: that one
 // instance in the current table is copied, never the table. If the booking has
 // ended or the worker has gone, the error is ErrWorkerRemoved or the cause.
-func (b *Booking) Instance() (Worker, error) {
+func (b *Booking) Worker() (Worker, error) {
 	if !b.made() {
 		return Worker{}, unmade()
 	}
@@ -98,7 +99,14 @@ func (b *Booking) Instance() (Worker, error) {
 		}
 		return Worker{}, &Error{Code: code, Request: b.ID(), Rule: "the booking has ended"}
 	}
-	return b.s.Worker(shard.ID().Worker)
+	w, err := b.s.Worker(shard.ID().Worker)
+	if errors.Is(err, ErrNotFound) {
+		id := shard.ID()
+		err = &Error{
+			Code: ErrWorkerRemoved, Request: b.ID(), Worker: id.Worker, HasWorker: true, Rule: "the booking's worker has gone",
+		}
+	}
+	return w, err
 }
 
 // Done returns a channel that is closed when the booking ends without its owner:

@@ -65,7 +65,7 @@ func TestRemovedWorkerComesBackEmpty(t *testing.T) {
 	<-done
 	<-b.Done()
 	require.ErrorIs(t, b.Err(), sched.ErrWorkerRemoved)
-	_, err := b.Instance()
+	_, err := b.Worker()
 	require.ErrorIs(t, err, sched.ErrWorkerRemoved)
 	addWorkers(t, s, 1)
 	require.ErrorIs(t, b.Release(), sched.ErrUnchanged)
@@ -227,7 +227,7 @@ func TestDo(t *testing.T) {
 		var tried []uint64
 		r := sched.Request{ID: "r", ISL: 10}
 		err := s.Do(t.Context(), &r, func(_ context.Context, b *sched.Booking) error {
-			w, err := b.Instance()
+			w, err := b.Worker()
 			require.NoError(t, err)
 			tried = append(tried, w.ID)
 			if len(tried) < 3 {

@@ -89,7 +89,7 @@ func (s *Scheduler) Do(ctx context.Context, r *Request, f func(context.Context, 
 
 func (s *Scheduler) callAndRelease(ctx context.Context, b *Booking, f func(context.Context, *Booking) error) error {
 	defer func() { _ = b.Release() }()
-	worker, err := b.Instance()
+	worker, err := b.Worker()
 	if err != nil {
 		return RetryElsewhere(err)
 	}

@@ -34,3 +34,6 @@ func CheckConsistency(s *Scheduler) error {
 	}
 	return nil
 }
+
+// VersionIn is versionIn.
+var VersionIn = versionIn

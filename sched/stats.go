@@ -34,6 +34,9 @@ type ClassStats struct {
 // Stats is a summary of the scheduler at one moment. Counters start at 0 with
 // the scheduler and only grow.
 type Stats struct {
+	// Version is that of Turnstile, as the build of the program recorded it: "(devel)"
+	// for a build from a checkout, "unknown" if the build recorded none.
+	Version string `json:"version"`
 	// Classes are in the order of the profile.
 	Classes []ClassStats `json:"classes,omitempty"`
 	// Waiting is the number of requests that wait, in all classes. It is raised
@@ -173,6 +176,7 @@ func (s *Scheduler) Stats() Stats {
 	}
 	w := s.current()
 	stats := Stats{
+		Version: version(),
 		Classes: s.ledger.stats(w.Profile), Waiting: s.waiting.Load(),
 		Queries: s.counters.queries.Value(),
 		Expired: s.counters.expired.Load(), Leaked: s.counters.leaked.Load(), Dropped: s.counters.dropped.Load(),

@@ -139,14 +139,14 @@ func (s *Scheduler) SetAvailable(ids []uint64) error {
 }
 
 // Worker returns a copy of one worker as it is now, looked up in the current
-// table. A worker that is not there is ErrWorkerRemoved.
+// table. An unknown id is ErrNotFound.
 func (s *Scheduler) Worker(id uint64) (Worker, error) {
 	if err := s.made(); err != nil {
 		return Worker{}, err
 	}
 	w := s.world.Load().Table.Worker(id)
 	if w == nil {
-		return Worker{}, &Error{Code: ErrWorkerRemoved, Worker: id, HasWorker: true, Rule: "no such worker"}
+		return Worker{}, unknownWorker(id)
 	}
 	copied := Worker(*w)
 	copied.Taints = append([]string(nil), w.Taints...)

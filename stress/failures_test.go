@@ -346,7 +346,7 @@ func TestFailure25BurstAgainstALimit(t *testing.T) {
 				n := running.Add(1)
 				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 				}
-				_, err := b.Instance()
+				_, err := b.Worker()
 				runtime.Gosched()
 				running.Add(-1)
 				return err

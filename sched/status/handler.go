@@ -77,6 +77,7 @@ func New(s *sched.Scheduler, config Config) http.Handler {
 	// Only strings and numbers are filled in, so this does not fail.
 	if err := page.Execute(&b, map[string]any{
 		"Title": config.Title, "Refresh": config.Refresh.Milliseconds(), "Recent": config.Recent != nil,
+		"Version": s.Stats().Version,
 	}); err != nil {
 		b.Reset()
 		b.WriteString("the page does not fill in; ?view=json has it all")

@@ -146,6 +146,8 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, sched.RankID{Worker: 1 << 60}, got.Ranks[0].Rank)
 	require.True(t, got.Ranks[0].Busy[0].Busy)
 	require.EqualValues(t, 1, got.Stats.Waiting)
+	require.NotEmpty(t, got.Stats.Version)
+	require.Contains(t, get(t, h, "GET", "/").Body.String(), "Turnstile "+got.Stats.Version)
 	require.Len(t, got.Classes[0].Heads, 1)
 	head := got.Classes[0].Heads[0].Request
 	require.True(t, strings.HasPrefix(head, hostile) && strings.HasSuffix(head, "…"), head)

@@ -150,7 +150,7 @@ func TestSet(t *testing.T) {
 	require.NoError(t, booking.Release())
 	r.CheckHealth(t.Context())
 	_, err = r.s.Worker(2)
-	require.ErrorIs(t, err, sched.ErrWorkerRemoved)
+	require.ErrorIs(t, err, sched.ErrNotFound)
 	assert.Equal(t, []uint64{2}, r.down)
 	assert.Len(t, r.s.Loads(), 1)
 

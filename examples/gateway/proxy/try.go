@@ -38,29 +38,19 @@ func (x *exchange) try(ctx context.Context, b *sched.Booking) error {
 	if t.target, err = url.Parse(t.placement.Endpoint); err != nil {
 		return err
 	}
-	// The worker may be removed meanwhile: then there is nothing to wait for.
-	tryContext, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case <-b.Done():
-			cancel(b.Err())
-		case <-tryContext.Done():
-		}
-	}()
 	forward := httputil.ReverseProxy{
 		Rewrite: t.rewrite, ModifyResponse: t.answered, Transport: x.p.transport, BufferPool: &x.p.buffers,
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { t.failed = err },
 		ErrorLog:     log.New(io.Discard, "", 0), // what went wrong is logged with the request
 	}
-	forward.ServeHTTP(x.w, x.r.WithContext(tryContext))
+	forward.ServeHTTP(x.w, x.r.WithContext(ctx))
 	switch {
 	case t.failed == nil:
 		return nil
+	case b.Err() != nil && errors.Is(context.Cause(ctx), b.Err()):
+		t.failed = b.Err() // the worker was removed: ctx ends with the booking
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case b.Err() != nil:
-		t.failed = b.Err()
 	}
 	return t.elsewhere(t.failed)
 }
@@ -106,7 +96,7 @@ func (t *try) rewrite(r *httputil.ProxyRequest) {
 	out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
 	r.SetXForwarded()
 	out.Header.Set("X-Request-Id", t.id)
-	if w, err := t.b.Instance(); err == nil && w.Ranks > 1 {
+	if w, err := t.b.Worker(); err == nil && w.Ranks > 1 {
 		out.Header.Set("X-Data-Parallel-Rank", strconv.FormatUint(uint64(t.placement.Rank.Rank), 10))
 	}
 }
