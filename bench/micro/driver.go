@@ -30,7 +30,8 @@ type trial struct {
 	groups []string
 	// begin, unless nil, is called once all callers run.
 	begin func() error
-	// backlog, unless nil, says how many wait; on average it must not be below least.
+	// backlog, unless nil, says how many wait. The figures of a round in which fewer
+	// than least wait on average are left out: a busy machine keeps the callers from coming.
 	backlog func() int64
 	least   int64
 	// abort has callers that wait return with an error.
@@ -55,11 +56,13 @@ type outcome struct {
 	counts []int64
 	group  []int
 	wall   time.Duration
-	// blurred: when the round began and ended cannot be told well enough.
+	// blurred: when the round began and ended cannot be told well enough, or it is thin.
 	blurred bool
-	waits   *hdrhistogram.Histogram
-	shares  []report.Share
-	notes   []string
+	// thin, unless empty, says that too few waited for a backlog.
+	thin   string
+	waits  *hdrhistogram.Histogram
+	shares []report.Share
+	notes  []string
 }
 
 const (
@@ -304,9 +307,9 @@ const (
 	sharpness = 20
 )
 
-// take is the phase measured. It is not sharp if too much may have gone on between
-// the looks at clock and counters and the moments when the callers were told;
-// then it says nothing of what an operation takes of time, CPU and memory.
+// take is the phase measured. It is not sharp if too few waited for a backlog, or if
+// too much may have gone on between the looks at clock and counters and the moments
+// when the callers were told; then it says nothing of what an operation takes of time, CPU and memory.
 func (d *driver) take(ctx context.Context, duration time.Duration, callers int64, every int) (out *outcome, sharp bool, err error) {
 	var before, after runtime.MemStats
 	out = &outcome{}
@@ -344,7 +347,7 @@ func (d *driver) take(ctx context.Context, duration time.Duration, callers int64
 	out.wall = ended.Sub(began)
 	w.finish()
 	out.total = report.NewRound()
-	sharp = blur < out.wall/sharpness
+	sharp = blur < out.wall/sharpness && out.thin == ""
 	out.blurred = !sharp
 	if sharp {
 		out.total[report.CPUPerOp] = float64(used)

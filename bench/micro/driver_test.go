@@ -85,8 +85,9 @@ func TestDriveFails(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 
 	tr = &trial{backlog: func() int64 { return 3 }, least: 4, end: func() error { return nil }, callers: []caller{{timed: func() error { return nil }}}}
-	_, err = drive(context.Background(), tr, 20*time.Millisecond)
-	require.ErrorContains(t, err, "only 3 waited on average")
+	out, err := drive(context.Background(), tr, 20*time.Millisecond)
+	require.NoError(t, err, "a machine that is busy is no fault")
+	require.Contains(t, out.thin, "only 3 waited on average")
 }
 
 func TestCycled(t *testing.T) {

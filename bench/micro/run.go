@@ -75,6 +75,9 @@ func Run(ctx context.Context, spec *Spec, s Settings, step func(string)) (report
 			}
 		}
 		row.Series = append(row.Series, tallies[i].series(spec, c)...)
+		if thin := tallies[i].thin; thin != "" {
+			row.Notes = append(row.Notes, c.name()+": "+thin)
+		}
 		for _, note := range tallies[i].notes {
 			row.Notes = append(row.Notes, c.name()+": "+note)
 		}
@@ -121,6 +124,7 @@ type tally struct {
 	waits  *hdrhistogram.Histogram
 	shares []report.Share
 	notes  []string
+	thin   string // the first round that was
 }
 
 // fairWindow is about the second over which fairness is demanded; what a
@@ -146,6 +150,9 @@ func (t *tally) add(spec *Spec, out *outcome) {
 		t.shares = out.shares
 	}
 	t.notes = out.notes
+	if t.thin == "" {
+		t.thin = out.thin
+	}
 }
 
 // fairness works out the fairness once a second was measured, in one round or
