@@ -112,6 +112,7 @@ func Decode(b []byte) (m Message, err error) {
 			load, err := decodeLoad(v.bytes)
 			m.Loads = append(m.Loads, load)
 			return err
+		default: // of a later version
 		}
 		return nil
 	})
@@ -152,6 +153,7 @@ func decodeLoad(b []byte) (l Load, err error) {
 			l.Requests = amount(v.number)
 		case 6:
 			l.Version = v.number
+		default: // of a later version
 		}
 		return nil
 	})

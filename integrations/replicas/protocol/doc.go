@@ -27,6 +27,6 @@
 //   - A peer that was not heard for DeadAfter, said Bye, or comes back as another
 //     incarnation is dropped in one step: its whole column goes.
 //   - What a peer says changes its own column and no other's. Its numbers are bounded
-//     by the decoder and by Limits; a name and its incarnation are taken for true, so
+//     by the decoder; a name and its incarnation are taken for true, so
 //     keeping strangers out is the transport's part.
 package protocol

@@ -91,6 +91,7 @@ func (c *Core) Receive(now time.Duration, m *Message) (out Output) {
 		}
 	case State:
 		c.applyState(&out, p, m)
+	default: // the decoder lets none through
 	}
 	if p.lacks() {
 		c.ask(&out, p, now)
