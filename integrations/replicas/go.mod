@@ -7,6 +7,15 @@ require (
 	google.golang.org/protobuf v1.36.8
 )
 
-require go.yaml.in/yaml/v3 v3.0.5 // indirect
+require (
+	github.com/puzpuzpuz/xsync/v3 v3.5.1 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
+)
+
+require (
+	github.com/seed-3c5df8a4/turnstile v0.0.0
+	go.uber.org/goleak v1.3.0
+	go.yaml.in/yaml/v3 v3.0.6 // indirect
+)
 
 replace github.com/seed-3c5df8a4/turnstile => ../../

@@ -13,11 +13,13 @@ type Config struct {
 	// under the name, as the wall time does.
 	Name        string
 	Incarnation uint64
-	// BatchEvery is the least time between two Batches; default 1 ms.
+	// BatchEvery is the least time between two looks at the own load, and so between two
+	// Batches; default 1 ms.
 	BatchEvery time.Duration
 	// BeatEvery is the time between two Beats; default 250 ms.
 	BeatEvery time.Duration
-	// FadeEvery is how often a load that time alone lowers is told anew; default 50 ms.
+	// FadeEvery is how often a load that time alone lowers is told anew, and how long a
+	// change of nothing but blocks may wait to be told; default 50 ms.
 	FadeEvery time.Duration
 	// DeadAfter is the silence after which a peer is dropped; default 1.5 s.
 	DeadAfter time.Duration
@@ -44,10 +46,23 @@ type Effect struct {
 	// Peer is the number under which a peer's column stands: each incarnation, and each
 	// return of one that was dropped, gets another.
 	Peer uint32
-	// Drop: the column goes. Else Loads replace what it says of their ranks.
+	// Name is the peer's.
+	Name string
+	// Drop: the column goes, and Why says for what. Else Loads replace what it says of
+	// their ranks; the first of a peer has none, and Why is Came.
 	Drop  bool
+	Why   string
 	Loads []Load
 }
+
+// What an effect may be for.
+const (
+	Came      = "came"
+	Died      = "not heard for too long"
+	Left      = "said good-bye"
+	Restarted = "started again"
+	Closing   = "this replica closes"
+)
 
 // Output is what an event leads to. Effects come in order; they and the messages refer
 // to nothing that the core keeps.
@@ -62,7 +77,7 @@ type Output struct {
 // any clock that does not go back.
 type Core struct {
 	config Config
-	own    map[Rank]Load // that are not zero
+	own    map[Rank]Load // as told; that are not zero
 	digest uint64        // of own
 	number uint64        // of the last Batch
 	peers  map[string]*peer
@@ -70,9 +85,12 @@ type Core struct {
 	lastID uint32
 	stats  Stats
 
-	started, lastBeat, lastBatch, lastAsk time.Duration
-	dirty, fades, ready                   bool
-	fadeAt                                time.Duration
+	started, lastTick, lastBeat, lastCollect, lastAsk time.Duration
+	dirty, fades, ready                               bool
+	fadeAt                                            time.Duration
+	// untold has what was collected and waits until untoldUntil to be told.
+	untold      map[Rank]Load
+	untoldUntil time.Duration
 }
 
 // New returns a core that has sent nothing. It begins with Start.
@@ -80,32 +98,51 @@ func New(config Config) *Core {
 	config.defaults()
 	return &Core{
 		config: config, own: make(map[Rank]Load), peers: make(map[string]*peer), left: make(map[string]uint64),
-		lastBatch: -config.BatchEvery,
+		untold:      make(map[Rank]Load),
+		lastCollect: -config.BatchEvery,
 	}
 }
 
 // Start says Hello.
 func (c *Core) Start(now time.Duration) (out Output) {
-	c.started, c.lastBeat, c.lastAsk = now, now, now
+	c.started, c.lastTick, c.lastBeat, c.lastAsk = now, now, now, now
 	c.send(&out, Message{Kind: Hello})
 	return out
 }
 
 // Changed notes that the own load has changed: it is collected at the next Tick for
-// which the last Batch is long enough ago.
+// which the last time is long enough ago.
 func (c *Core) Changed() { c.dirty = true }
 
 // Loads takes the own loads on the ranks that changed, as they are now, and whether
-// time alone changes some.
+// time alone changes some. Where nothing but blocks has changed it may wait a while, so
+// that output, which grows all the time, does not flood the peers.
 func (c *Core) Loads(now time.Duration, loads []Load, fades bool) (out Output) {
-	c.dirty = false
+	c.dirty, c.lastCollect = false, now
 	if c.fades = fades; fades {
 		c.fadeAt = now + c.config.FadeEvery
 	}
-	var changed []Load
+	urgent := false
 	for _, l := range loads {
-		was := c.own[l.Rank]
 		l.Prefill, l.Blocks, l.Requests = bound(l.Prefill), bound(l.Blocks), bound(l.Requests)
+		was := c.own[l.Rank]
+		urgent = urgent || l.Prefill != was.Prefill || l.Requests != was.Requests
+		if len(c.untold) == 0 {
+			c.untoldUntil = now + c.config.FadeEvery
+		}
+		c.untold[l.Rank] = l
+	}
+	if urgent {
+		c.tell(&out)
+	}
+	return out
+}
+
+// tell tells what has changed and was not told.
+func (c *Core) tell(out *Output) {
+	var changed []Load
+	for _, l := range c.untold {
+		was := c.own[l.Rank]
 		l.Version = was.Version
 		if l == was || l.zero() && was.zero() {
 			continue
@@ -119,31 +156,42 @@ func (c *Core) Loads(now time.Duration, loads []Load, fades bool) (out Output) {
 			c.own[l.Rank] = l
 		}
 	}
+	clear(c.untold)
 	if len(changed) == 0 {
-		return out
+		return
 	}
-	c.lastBatch = now
+	slices.SortFunc(changed, func(a, b Load) int { return compareRanks(a.Rank, b.Rank) })
 	c.number++
 	if len(changed) > MaxLoads {
 		// It does not fit in a Batch: tell everything.
-		c.sendState(&out, "")
-		return out
+		c.sendState(out, "")
+		return
 	}
-	c.send(&out, Message{Kind: Batch, Loads: changed})
-	return out
+	c.send(out, Message{Kind: Batch, Loads: changed})
 }
 
 func bound(n int64) int64 { return min(max(n, 0), MaxAmount) }
 
 // Tick does what is due.
 func (c *Core) Tick(now time.Duration) (out Output) {
+	if now-c.lastTick > 2*c.config.BeatEvery {
+		// This process stood still. What the peers said meanwhile may not have been read
+		// yet, so they get the time for two Beats.
+		for _, p := range c.peers {
+			p.heard = max(p.heard, now-c.config.DeadAfter+2*c.config.BeatEvery)
+		}
+	}
+	c.lastTick = now
 	if c.dirty || c.fades && now >= c.fadeAt {
-		out.Collect = now >= c.lastBatch+c.config.BatchEvery
+		out.Collect = now >= c.lastCollect+c.config.BatchEvery
+	}
+	if len(c.untold) > 0 && now >= c.untoldUntil {
+		c.tell(&out)
 	}
 	for _, p := range c.sortedPeers() {
 		if now-p.heard >= c.config.DeadAfter {
 			c.stats.Died++
-			c.drop(&out, p)
+			c.drop(&out, p, Died)
 		}
 	}
 	if now-c.lastBeat >= c.config.BeatEvery {
@@ -193,10 +241,13 @@ func (c *Core) Ready() bool { return c.ready }
 func (c *Core) Next() time.Duration {
 	next := c.lastBeat + c.config.BeatEvery
 	if c.dirty {
-		next = min(next, c.lastBatch+c.config.BatchEvery)
+		next = min(next, c.lastCollect+c.config.BatchEvery)
 	}
 	if c.fades {
-		next = min(next, max(c.fadeAt, c.lastBatch+c.config.BatchEvery))
+		next = min(next, max(c.fadeAt, c.lastCollect+c.config.BatchEvery))
+	}
+	if len(c.untold) > 0 {
+		next = min(next, c.untoldUntil)
 	}
 	asks := !c.ready
 	for _, p := range c.peers {
@@ -220,7 +271,7 @@ func (c *Core) Reconnected() (out Output) {
 func (c *Core) Close() (out Output) {
 	c.send(&out, Message{Kind: Bye})
 	for _, p := range c.sortedPeers() {
-		c.drop(&out, p)
+		c.drop(&out, p, Closing)
 	}
 	return out
 }

@@ -272,6 +272,61 @@ func TestBatching(t *testing.T) {
 	require.True(t, c.Tick(51*time.Millisecond).Collect)
 }
 
+// Blocks alone are told at most each 50 ms, with all else when that is told.
+func TestBlocksAloneWait(t *testing.T) {
+	t.Parallel()
+	c := New(Config{Name: "me", Incarnation: 1})
+	c.Start(0)
+	load := Load{Rank: Rank{Worker: 1}, Blocks: 1, Requests: 1}
+	require.Len(t, c.Loads(0, []Load{load}, false).Send, 1)
+	other := Load{Rank: Rank{Worker: 2}, Blocks: 1, Requests: 1}
+	load.Blocks = 2
+	require.Empty(t, c.Loads(10*time.Millisecond, []Load{load}, false).Send)
+	load.Blocks = 3
+	require.Empty(t, c.Loads(11*time.Millisecond, []Load{load}, false).Send)
+	out := c.Loads(12*time.Millisecond, []Load{other}, false)
+	require.Len(t, out.Send, 1)
+	require.Len(t, out.Send[0].Loads, 2)
+	require.EqualValues(t, 3, out.Send[0].Loads[0].Blocks)
+	load.Blocks = 4
+	require.Empty(t, c.Loads(20*time.Millisecond, []Load{load}, false).Send)
+	c.lookReady(time.Second)
+	require.Equal(t, 70*time.Millisecond, c.Next())
+	require.Empty(t, batches(c.Tick(69*time.Millisecond)))
+	require.Len(t, batches(c.Tick(70*time.Millisecond)), 1)
+	load.Blocks = 5
+	require.Empty(t, c.Loads(80*time.Millisecond, []Load{load}, false).Send)
+	load.Blocks = 4 // as told
+	require.Empty(t, c.Loads(81*time.Millisecond, []Load{load}, false).Send)
+	require.Empty(t, batches(c.Tick(130*time.Millisecond)))
+}
+
+func batches(out Output) (batches []Message) {
+	for _, m := range out.Send {
+		if m.Kind == Batch {
+			batches = append(batches, m)
+		}
+	}
+	return batches
+}
+
+// A replica that stood still does not take for dead whom it has not read yet.
+func TestOneThatStoodStill(t *testing.T) {
+	t.Parallel()
+	w := newWorld(2)
+	w.set(0, Rank{Worker: 1}, 5)
+	w.rest(100 * time.Millisecond)
+	w.now += 10 * time.Second
+	w.tick(1)
+	require.NoError(t, w.differs(), "its words come yet")
+	w.rest(time.Second)
+	require.NoError(t, w.differs())
+	w.now += 10 * time.Second
+	w.replicas[0].dead = true
+	w.rest(600 * time.Millisecond)
+	require.NoError(t, w.differs(), "they did not come")
+}
+
 // A replica of the same name elsewhere is told of, and not heard.
 func TestNamesake(t *testing.T) {
 	t.Parallel()

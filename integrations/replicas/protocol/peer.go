@@ -59,7 +59,7 @@ func (c *Core) Receive(now time.Duration, m *Message) (out Output) {
 	switch m.Kind {
 	case Bye:
 		c.left[m.From] = m.Incarnation
-		c.drop(&out, p)
+		c.drop(&out, p, Left)
 		return out
 	case Hello, Want:
 		if !p.everServed || now-p.answered >= c.config.AskEvery/2 {
@@ -111,7 +111,7 @@ func (c *Core) peerOf(out *Output, now time.Duration, m *Message) *peer {
 		c.stats.Stale++
 		return nil
 	case p != nil:
-		c.drop(out, p)
+		c.drop(out, p, Restarted)
 	}
 	if len(c.peers) >= c.config.MostPeers {
 		c.stats.Refused++
@@ -126,6 +126,7 @@ func (c *Core) peerOf(out *Output, now time.Duration, m *Message) *peer {
 		asked: now - c.config.AskEvery,
 	}
 	c.peers[m.From] = p
+	out.Effects = append(out.Effects, Effect{Peer: p.id, Name: p.name, Why: Came})
 	return p
 }
 
@@ -135,9 +136,9 @@ func (c *Core) hasLeft(m *Message) bool {
 	return left && m.Incarnation <= last
 }
 
-func (c *Core) drop(out *Output, p *peer) {
+func (c *Core) drop(out *Output, p *peer, why string) {
 	delete(c.peers, p.name)
-	out.Effects = append(out.Effects, Effect{Peer: p.id, Drop: true})
+	out.Effects = append(out.Effects, Effect{Peer: p.id, Name: p.name, Drop: true, Why: why})
 }
 
 func (c *Core) ask(out *Output, p *peer, now time.Duration) {
@@ -165,7 +166,7 @@ func (c *Core) apply(out *Output, p *peer, m *Message) {
 		news = append(news, l)
 	}
 	if len(news) > 0 {
-		out.Effects = append(out.Effects, Effect{Peer: p.id, Loads: news})
+		out.Effects = append(out.Effects, Effect{Peer: p.id, Name: p.name, Loads: news})
 	}
 }
 
@@ -215,7 +216,7 @@ func (c *Core) applyState(out *Output, p *peer, m *Message) {
 		p.put(was, l)
 	}
 	for from := 0; from < len(gone); from += MaxLoads {
-		out.Effects = append(out.Effects, Effect{Peer: p.id, Loads: gone[from:min(len(gone), from+MaxLoads)]})
+		out.Effects = append(out.Effects, Effect{Peer: p.id, Name: p.name, Loads: gone[from:min(len(gone), from+MaxLoads)]})
 	}
 	p.state = collecting{}
 	p.whole = max(p.whole, m.Number)
