@@ -92,13 +92,18 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, error) {
 		}
 		witness = a.look.Slot(other)
 	}
+	if counted && !a.look.CountsBusy() { // anew: the choice may have looked at all ranks
+		return lostRace, nil
+	}
 	perturb.Point()
+	return s.book(a, choice, chosen, witness, gated, counted), nil
+}
+
+// book books on the chosen rank if, under its lock, what was read still holds.
+func (s *Scheduler) book(a *attempt, choice pool.Choice, chosen, witness *shards.Slot, gated, counted bool) outcome {
 	shards.LockBoth(chosen.Shard, witness.Shard)
 	defer shards.UnlockBoth(chosen.Shard, witness.Shard) // also if the clock panics
 	if counted {
-		if !a.look.CountsBusy() { // anew: the choice may have looked at all ranks
-			return lostRace, nil
-		}
 		a.look.LockCount(chosen.Shard)
 		defer a.look.UnlockCount(chosen.Shard)
 	}
@@ -113,10 +118,10 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, error) {
 	perturb.Point()
 	if !holds {
 		a.told.Drop()
-		return lostRace, nil
+		return lostRace
 	}
 	s.takeLocked(a, choice, chosen.Shard)
-	return decided, nil
+	return decided
 }
 
 // roomFor reports whether the share of ranks that are busy for the class lets a query

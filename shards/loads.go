@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -88,6 +89,8 @@ const (
 // ranks gave each of theirs up to twice the chance).
 type LoadIndex struct {
 	weights Weights
+	// most is, of each part of a load, the least that is out of range.
+	most Weights
 	// keys hold, for each dimension, the keys of the ranks by spot: written under
 	// the rank's lock and, if there are groups, the group's; read by all.
 	keys   [dimensions][]atomic.Int64
@@ -96,6 +99,7 @@ type LoadIndex struct {
 	// likewise, read by all.
 	loose [dimensions][]atomic.Uint64
 	locks []groupLock // nil if there is one group
+	every []uint64    // the set of all spots; it does not change
 	// heads hold the groups' heads by dimension, packed for the scan; written under
 	// the group's lock, read by all.
 	heads [dimensions][]atomic.Uint64
@@ -131,11 +135,13 @@ func spots(ranks int) int {
 // newLoadIndex returns an index with spots for so many ranks and some more.
 func newLoadIndex(ranks int, weights Weights) *LoadIndex {
 	x, spots := &LoadIndex{weights: weights}, spots(ranks)
+	x.most = Weights{maxPart / max(1, weights.Prefill), maxPart / max(1, weights.Block), maxPart / max(1, weights.Request)}
 	groups := (spots + groupSize - 1) / groupSize
 	if groups > 1 {
 		x.locks = make([]groupLock, groups)
 	}
 	x.shards = make([]atomic.Pointer[Shard], spots)
+	x.every = slices.Repeat([]uint64{^uint64(0)}, groups)
 	for d := range dimensions {
 		x.keys[d] = make([]atomic.Int64, spots)
 		for i := range x.keys[d] {
@@ -162,7 +168,10 @@ func newLoadIndex(ranks int, weights Weights) *LoadIndex {
 func (x *LoadIndex) Weights() Weights { return x.weights }
 
 // Words returns how many words a set of spots has.
-func (x *LoadIndex) Words() int { return len(x.loose[0]) }
+func (x *LoadIndex) Words() int { return len(x.every) }
+
+// Every returns the set of all spots. It must not be changed.
+func (x *LoadIndex) Every() []uint64 { return x.every }
 
 // Begin starts a look and returns its epoch. It is not ok if the index cannot be
 // used now.
@@ -283,7 +292,7 @@ func (x *LoadIndex) update(s *Shard, load *lifecycle.Load) {
 			}
 		}
 		w := &x.weights
-		if prefill < maxPart/max(1, w.Prefill) && load.Blocks < maxPart/max(1, w.Block) && load.Requests < maxPart/max(1, w.Request) {
+		if prefill < x.most.Prefill && load.Blocks < x.most.Block && load.Requests < x.most.Request {
 			blocks := w.Block*load.Blocks + w.Request*load.Requests
 			keys = [dimensions]int64{
 				ByCost: w.Prefill*prefill + blocks, ByBlocks: blocks, ByPrefill: prefill, ByRequests: load.Requests,
@@ -299,20 +308,32 @@ func (x *LoadIndex) update(s *Shard, load *lifecycle.Load) {
 	}
 	was := at.loose
 	at.loose = loose
-	number := at.at / groupSize
+	var lock *groupLock
 	if x.locks != nil {
-		lock := &x.locks[number]
+		lock = &x.locks[at.at/groupSize]
 		lock.Lock()
-		defer lock.Unlock()
 	}
 	for d := range dimensions {
-		x.store(d, at.at, keys[d], was>>d&1 != 0, loose>>d&1 != 0)
+		word := &x.keys[d][at.at]
+		switch old := word.Load(); {
+		case (was|loose)>>d&1 != 0:
+			x.storeLoose(d, at.at, keys[d], was>>d&1 != 0, loose>>d&1 != 0)
+		case old != keys[d]:
+			word.Store(keys[d])
+			perturb.Point()
+			if lock != nil {
+				x.lead(d, at.at/groupSize, at.at, old, keys[d], false, false)
+			}
+		}
+	}
+	if lock != nil {
+		lock.Unlock()
 	}
 }
 
-// store writes one key. REQUIRES: the lock of its shard and, if there are groups,
-// that of its group.
-func (x *LoadIndex) store(d Dimension, at int, key int64, was, is bool) {
+// storeLoose writes a key that is, or was, loose. REQUIRES: the lock of its shard
+// and, if there are groups, that of its group.
+func (x *LoadIndex) storeLoose(d Dimension, at int, key int64, was, is bool) {
 	word := &x.keys[d][at]
 	old := word.Load()
 	if old == key && was == is {

@@ -60,6 +60,8 @@ type tiedRanks struct {
 type contest struct {
 	key, others int64
 	ties        int
+	// first is the first group that has some of them, if they are not listed.
+	first int
 	// listed: the ranks that are tied stand in Query.tied.
 	listed bool
 }
@@ -137,29 +139,29 @@ func (q *Query) bound(f *Found) {
 }
 
 // leaders reads the heads, and lists the loose ranks.
-func (x *LoadIndex) leaders(q *Query) (c contest, ok bool) {
+func (x *LoadIndex) leaders(q *Query) (contest, bool) {
 	heads := x.heads[q.By]
 	q.Read += len(heads)
-	c.key, c.others = hiddenKey, hiddenKey
+	least, others, ties, first := int64(hiddenKey), int64(hiddenKey), 0, 0
 	for i := range heads {
 		head := heads[i].Load()
 		if head&looseFlag != 0 {
+			var ok bool
 			if head, ok = x.gather(q, i); !ok {
-				return c, false
+				return contest{}, false
 			}
 		}
-		if key := int64(head >> keyShift); key <= c.key {
-			if key < c.key {
-				c.others, c.key, c.ties = c.key, key, 0
-			} else {
-				c.others = key
-			}
-			c.ties += int(head & tiesMask)
-		} else if key < c.others {
-			c.others = key
+		switch key := int64(head >> keyShift); {
+		case key > least:
+			others = min(others, key)
+		case key == least:
+			others = key
+			ties += int(head & tiesMask)
+		default:
+			least, others, ties, first = key, least, int(head&tiesMask), i
 		}
 	}
-	return c, true
+	return contest{key: least, others: others, ties: ties, first: first}, true
 }
 
 // gather lists the loose ranks of a group and returns the head that goes with them.
@@ -209,7 +211,7 @@ func (x *LoadIndex) draw(q *Query, c *contest) (f Found, ok bool) {
 		return Found{}, false
 	}
 	heads := x.heads[q.By]
-	for i := range heads {
+	for i := c.first; i < len(heads); i++ {
 		head := heads[i].Load()
 		if int64(head>>keyShift) != c.key {
 			continue
@@ -273,19 +275,23 @@ func scanAmong(groupKeys []atomic.Int64, among uint64, key int64) (equal uint64,
 }
 
 // leastAmong returns the least key of some of a group's ranks, which have it, and
-// the least of the others.
+// the least of the others. Inlined it would keep its variables in memory.
+//
+//go:noinline
 func leastAmong(groupKeys []atomic.Int64, among uint64) (least int64, equal uint64, others int64) {
 	least, others = hiddenKey, hiddenKey
-	for ; among != 0; among &= among - 1 {
-		i := bits.TrailingZeros64(among)
-		switch k := groupKeys[i].Load(); {
-		case k < least:
-			least, equal, others = k, 1<<i, least
-		case k == least:
-			equal |= 1 << i
-		default:
-			others = min(others, k)
+	bit := uint64(1)
+	for i := range groupKeys {
+		if among&bit != 0 {
+			if k := groupKeys[i].Load(); k > least {
+				others = min(others, k)
+			} else if k == least {
+				equal |= bit
+			} else {
+				least, equal, others = k, bit, least
+			}
 		}
+		bit <<= 1
 	}
 	return least, equal, others
 }
@@ -564,15 +570,10 @@ func Known(key int64) bool { return key < beyond }
 
 // nthBit returns the place of the n-th set bit. REQUIRES: there are so many.
 func nthBit(word uint64, n int) int {
-	at := 0
-	for width := 32; width > 0; width /= 2 {
-		low := word >> at & (1<<width - 1)
-		if c := bits.OnesCount64(low); n >= c {
-			n -= c
-			at += width
-		}
+	for ; n > 0; n-- { // cheaper, on average, than halving by counts of bits
+		word &= word - 1
 	}
-	return at
+	return bits.TrailingZeros64(word)
 }
 
 // Below returns a uniform integer in [0,n), n > 0: Lemire, "Fast Random Integer

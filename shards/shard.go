@@ -332,8 +332,11 @@ func (s *Shard) publishLocked() {
 
 func (s *Shard) publishLoadLocked(load *lifecycle.Load) {
 	var before lifecycle.Load
-	s.readPublished(&before)
+	s.published.standing(&before)
 	if s.elsewhere != nil {
+		if before.Prefill.Elsewhere == untold {
+			before.Prefill.Elsewhere = s.elsewhere.prefill[s.published.version.Load()&1].Load()
+		}
 		s.stageElsewhereLocked(load.Prefill.Elsewhere)
 	}
 	s.published.write(load)

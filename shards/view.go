@@ -84,21 +84,28 @@ func set(word *atomic.Int64, value int64) {
 // in another place and is untold: only a Shard can read it.
 func (p *published) read(load *lifecycle.Load) uint64 {
 	for {
-		version := p.version.Load()
-		s := &p.slots[version&1]
-		pre := &load.Prefill
-		pre.Sum, pre.AnchorTokens = s.sum.Load(), s.anchorTokens.Load()
-		pre.Unmodelled, pre.AnchorDuration = s.unmodelled.Load(), time.Duration(s.anchorDuration.Load())
-		pre.AnchorSince, pre.HasAnchor = s.anchorSince.Load(), pre.AnchorTokens != 0
-		load.Blocks = s.blocks.Load()
-		load.Requests = s.requests.Load()
-		pre.Elsewhere = 0
-		if pre.Unmodelled < 0 {
-			pre.Unmodelled, pre.Elsewhere = ^pre.Unmodelled, untold
-		}
+		version := p.standing(load)
 		perturb.Point()
 		if p.version.Load() == version {
 			return version
 		}
 	}
+}
+
+// standing fills in the load that stands, if it does not move meanwhile: it cannot
+// under the rank's lock.
+func (p *published) standing(load *lifecycle.Load) (version uint64) {
+	version = p.version.Load()
+	s := &p.slots[version&1]
+	pre := &load.Prefill
+	pre.Sum, pre.AnchorTokens = s.sum.Load(), s.anchorTokens.Load()
+	pre.Unmodelled, pre.AnchorDuration = s.unmodelled.Load(), time.Duration(s.anchorDuration.Load())
+	pre.AnchorSince, pre.HasAnchor = s.anchorSince.Load(), pre.AnchorTokens != 0
+	load.Blocks = s.blocks.Load()
+	load.Requests = s.requests.Load()
+	pre.Elsewhere = 0
+	if pre.Unmodelled < 0 {
+		pre.Unmodelled, pre.Elsewhere = ^pre.Unmodelled, untold
+	}
+	return version
 }

@@ -184,7 +184,9 @@ func (w *World) way(r *Request) (way, bool) {
 // a few excluded workers aside. It is not ok if they are too few for the index.
 func (l *Look) constrain(epoch uint64) (places []int32, ok bool) {
 	x, table, c := &l.indexed, l.World.Table, &l.Request.Constraints
-	x.query.Rand, x.query.Judge, x.query.Among, x.own = l.Rand, (*judge)(l), nil, false
+	if x.query.Among, x.own = nil, false; x.query.Rand == nil { // the conversion takes its time
+		x.query.Rand, x.query.Judge = l.Rand, (*judge)(l)
+	}
 	switch {
 	case c.Unconstrained():
 		l.Eligible, l.Overloaded = table.Eligible()
@@ -221,14 +223,11 @@ func (l *Look) leaveOut(s *shards.Shard) bool {
 	case word >= l.World.Index.Words() || x.query.Among != nil && x.query.Among[word]&bit == 0:
 		return false
 	case !x.own:
-		x.words = slices.Grow(x.words[:0], l.World.Index.Words())[:l.World.Index.Words()]
-		if x.query.Among == nil {
-			for i := range x.words {
-				x.words[i] = ^uint64(0)
-			}
-		} else {
-			copy(x.words, x.query.Among)
+		from := x.query.Among
+		if from == nil {
+			from = l.World.Index.Every()
 		}
+		x.words = append(x.words[:0], from...)
 		x.query.Among, x.own = x.words, true
 	}
 	x.words[word] &^= bit

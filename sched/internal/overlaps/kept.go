@@ -45,13 +45,24 @@ func Keep(list []lifecycle.Overlap, rank lifecycle.RankID) Kept {
 	if len(list) == 0 {
 		return Kept{}
 	}
+	if len(list) <= few {
+		var buffer [few * longest]byte
+		return pack(list, rank, buffer[:])
+	}
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	if cap(*buffer) < len(list)*longest {
 		*buffer = make([]byte, len(list)*longest)
 	}
-	packed, at := (*buffer)[:cap(*buffer)], 0
-	kept, before := Kept{}, uint64(0)
+	return pack(list, rank, (*buffer)[:cap(*buffer)])
+}
+
+// few is how many ranks are packed on the stack.
+const few = 4
+
+// pack packs a list in a buffer that is long enough.
+func pack(list []lifecycle.Overlap, rank lifecycle.RankID, packed []byte) Kept {
+	kept, before, at := Kept{}, uint64(0), 0
 	for i := range list {
 		o := &list[i]
 		delta := int64(o.Rank.Worker - before)
