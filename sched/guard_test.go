@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-3c5df8a4/turnstile/sched"
+	"github.com/seed-3c5df8a4/turnstile/sched/queue"
+	"github.com/seed-3c5df8a4/turnstile/sched/sequencer"
 )
 
 // guarding has a class that calls a rank busy at less than the other.
@@ -171,4 +173,54 @@ func TestGuardEndsWithItsRequest(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Lanes that come of guard age together do so in pieces, by what they name; a change
+// of the pool goes through none of them, and neither does a release that serves one.
+func TestManyLanesGuardInPieces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ranks, names = 40, 30
+		lanes, ended := many(2_000), false
+		clock := &lateClock{now: time.Now()}
+		s, _ := stepped(t, guarding, ranks, sched.WithClock(clock))
+		hold := holdAll(t, s, ranks)
+		c := wait(t, s, lanes, func(i int) sched.Request {
+			r := sched.Request{ISL: 10, Class: "strict"}
+			for n := range names {
+				r.Excluded = append(r.Excluded, uint64(1_000+names*i+n))
+			}
+			return r
+		})
+		sched.EpochByEpoch(s, func(run func(int) (int, bool)) {
+			clock.move(6 * time.Second)
+			for before, more := 0, true; more; {
+				_, more = run(sched.LifecycleAllowance)
+				now := sched.GuardingLanes(s)
+				require.LessOrEqual(t, now-before, sched.LifecycleAllowance/(names*queue.CostName)+1)
+				require.True(t, more || now == lanes)
+				before = now
+			}
+			overloaded := []uint64{ranks}
+			allocs := testing.AllocsPerRun(10, func() {
+				require.NoError(t, s.SetOverloaded(overloaded))
+				overloaded = overloaded[:1-len(overloaded)]
+				run(sched.LifecycleAllowance)
+			})
+			require.Less(t, allocs, float64(lanes), "a list of ranks is made for each lane")
+			require.NoError(t, s.SetOverloaded(nil))
+			require.Equal(t, lanes, sched.GuardingLanes(s))
+			require.NoError(t, hold[0].Release())
+			for more := true; more; {
+				_, more = run(sequencer.HelperAllowance)
+			}
+			require.Equal(t, lanes-1, sched.GuardingLanes(s))
+			ended = true
+		})
+		require.True(t, ended)
+		for _, b := range hold[1:] {
+			require.NoError(t, b.Release())
+		}
+		c.leave()
+		require.Zero(t, sched.GuardingLanes(s))
+	})
 }

@@ -47,20 +47,21 @@ func (s *Scheduler) mayStand(w *pool.World, j *job) bool {
 	return len(w.Table.Slots()) > 0 || w.Profile.WaitsForEndpoint() && awaits(w, w.ClassOf(j.class, &j.request), j)
 }
 
-// Guard implements queue.Host.
+// Guard implements queue.Host. What it costs follows what the request names.
 func (l *line) Guard(class int, j *job, begins bool) {
 	if begins {
-		l.guards.Begin(class, &j.request.Constraints)
+		l.budget.Spend(queue.CostName * l.guards.Begin(class, &j.request.Constraints))
 		return
 	}
 	q := l.queue.Queue()
-	l.guards.End(class, &j.request.Constraints, func(rank *RankID) {
+	named := l.guards.End(class, &j.request.Constraints, func(rank *RankID) {
 		if rank == nil {
 			q.OpenAll()
 		} else {
 			q.Free(*rank)
 		}
 	})
+	l.budget.Spend(queue.CostName * named)
 }
 
 // Use implements queue.Host. A class with a ratio of busy ranks cannot tell by one.

@@ -76,3 +76,6 @@ func QueueLen(s *Scheduler) int {
 	}
 	return s.line.queue.Len()
 }
+
+// GuardingLanes returns how many lanes guard their ranks. The caller has the turn.
+func GuardingLanes(s *Scheduler) int { return s.line.guards.Lanes() }

@@ -126,12 +126,10 @@ func (l *line) adopt(world *pool.World) {
 	if l.queue == nil {
 		return
 	}
-	l.guards.Reset(world)
 	if old.Profile == world.Profile {
-		for class, j := range l.queue.Queue().Guarding {
-			l.guards.Begin(class, &j.request.Constraints)
-		}
+		l.guards.Follow(world)
 	} else {
+		l.guards.Reset(world)
 		l.moving = l.queue.Reset(pool.ClassSpecs(world.Profile))
 		l.s.ledger.beginReclass(world.Profile)
 	}

@@ -115,7 +115,7 @@ func (t *Table) fill(c *Constraints, s *Selection) {
 			bit := bits.TrailingZeros64(word)
 			i := number*64 + bit
 			from, to := t.first[i], t.first[i+1]
-			if !t.slots[from].Available || !t.workers[i].hasAll(c.RequiredTaints) {
+			if !t.slots[from].Available || !t.workers[i].HasTaints(c.RequiredTaints) {
 				s.workers[number] &^= 1 << bit
 				continue
 			}
@@ -130,15 +130,6 @@ func (t *Table) fill(c *Constraints, s *Selection) {
 // is not of a pinned request nor of one without constraints.
 func (s *Selection) Has(slot *Slot) bool {
 	return s.workers[slot.WorkerIndex/64]>>(slot.WorkerIndex%64)&1 != 0
-}
-
-func (w *Worker) hasAll(taints []string) bool {
-	for _, taint := range taints {
-		if !w.HasTaint(taint) {
-			return false
-		}
-	}
-	return true
 }
 
 // Among adds to dst a set of the spots that the selection's ranks have in an

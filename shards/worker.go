@@ -85,3 +85,13 @@ func (w *Worker) HasTaint(taint string) bool {
 	_, found := slices.BinarySearch(w.Taints, taint)
 	return found
 }
+
+// HasTaints reports whether the worker has all the taints. REQUIRES: as HasTaint.
+func (w *Worker) HasTaints(taints []string) bool {
+	for _, taint := range taints {
+		if !w.HasTaint(taint) {
+			return false
+		}
+	}
+	return true
+}

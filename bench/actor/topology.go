@@ -66,12 +66,11 @@ func (c *core) adopt(next pool.World, gone []*shards.Shard) {
 		world.Table.Shown(world.Index)
 	}
 	c.line.Queue().OpenAll()
-	if old.Profile != world.Profile {
+	if old.Profile == world.Profile {
+		c.guards.Follow(world)
+	} else {
 		c.reclass(world.Profile)
-	}
-	c.guards.Reset(world)
-	for class, j := range c.line.Queue().Guarding {
-		c.guards.Begin(class, &j.request.Constraints)
+		c.guards.Reset(world)
 	}
 }
 

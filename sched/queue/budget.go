@@ -27,6 +27,8 @@ const (
 	CostRank = 3
 	// CostLane is to find the next lane in order.
 	CostLane = 8
+	// CostName is to look up one worker that a request names.
+	CostName = 10
 	// CostEntry is to add an entry to the queue or to take it out.
 	CostEntry = 20
 	// CostGrant is one attempt to book, its owner woken.

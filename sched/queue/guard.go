@@ -50,14 +50,3 @@ func (q *Queue[T]) ungrow(c *class[T], l *Lane[T], e *Entry[T]) {
 		q.guard(c.index, e.Value, false)
 	}
 }
-
-// Guarding yields the lanes that guard their ranks, each with one of its requests.
-func (q *Queue[T]) Guarding(yield func(class int, v T) bool) {
-	for _, c := range q.guards {
-		for l := range c.each {
-			if l.aged > 0 && !yield(c.index, l.First().Value) {
-				return
-			}
-		}
-	}
-}

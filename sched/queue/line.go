@@ -98,7 +98,8 @@ type Host[T any] interface {
 	Usage(class int) Usage
 	// Guard is told when a lane begins or ceases to guard its ranks: that of a request
 	// which has waited for the guard age of its class. What a guard that ceases may have
-	// held back is to be freed, by Free or OpenAll, before it returns.
+	// held back is to be freed, by Free or OpenAll, before it returns. The host bounds
+	// that work itself: it counts against the budget of the pass.
 	Guard(class int, v T, begins bool)
 	// DoNotQueue reports whether the request asked not to wait.
 	DoNotQueue(v T) bool

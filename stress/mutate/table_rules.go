@@ -80,6 +80,21 @@ func rulesTable() []Mutation {
 			Test:      schedTest("TestGuardsOutsideTheTurn"),
 		},
 		{
+			Name:      "come of guard age for nothing",
+			Breaks:    "one caller makes all lanes guard that come of age together",
+			Invariant: "11",
+			Edits: edit(hostFile, "		l.budget.Spend(queue.CostName * l.guards.Begin(class, &j.request.Constraints))\n",
+				"		l.guards.Begin(class, &j.request.Constraints)\n"),
+			Test: schedTest("TestManyLanesGuardInPieces"),
+		},
+		{
+			Name:      "free no rank that all other guards exclude",
+			Breaks:    "a request waits for a rank that is guarded no longer",
+			Invariant: "6",
+			Edits:     edit("sched/pool/guards.go", " || cover.excludedByAll() > cover.excludedByAllOf(ids) {\n", " {\n"),
+			Test:      Test{Package: "sched/pool", Name: "TestGuardsThatEnd"},
+		},
+		{
 			Name:      "choose a guarded rank",
 			Breaks:    "steady traffic of a loose class starves a strict one",
 			Invariant: "4",
