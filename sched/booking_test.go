@@ -215,6 +215,10 @@ func TestInvalidWorkersChangeNothing(t *testing.T) {
 		require.True(t, e.HasWorker)
 		require.Len(t, s.Loads(), 2)
 	}
+	require.EqualError(t, s.SetWorkers([]sched.Worker{{ID: 3}, {ID: 4, Ranks: 1}, {ID: 5, Ranks: 1, MaxBatchedTokens: -1, TotalKVBlocks: -2}, {ID: 4, Ranks: 1}}),
+		"turnstile: invalid: worker 3: 0 ranks: must be 1 to 1024\n"+
+			"turnstile: invalid: worker 5: max batched tokens -1: must not be negative; total KV blocks -2: must not be negative\n"+
+			"turnstile: invalid: worker 4: id 4 is given twice")
 }
 
 func TestDo(t *testing.T) {

@@ -179,13 +179,26 @@ func queueFull(id, class, limit string, usage, bound int64) error {
 	}
 }
 
-func invalidWorker(err error) error {
-	e := &Error{Code: ErrInvalid, Rule: err.Error()}
-	var bad *shards.WorkerError
-	if errors.As(err, &bad) {
-		e.Worker, e.HasWorker, e.Rule = bad.ID, true, bad.Rule
+// invalidWorkers gives each fault that shards found its code and its worker.
+func invalidWorkers(err error) error {
+	found := []error{err}
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		found = joined.Unwrap()
 	}
-	return e
+	faults := make([]error, len(found))
+	for i, fault := range found {
+		e := &Error{Code: ErrInvalid, Rule: fault.Error()}
+		var bad *shards.WorkerError
+		if errors.As(fault, &bad) {
+			e.Worker, e.HasWorker, e.Rule = bad.ID, true, bad.Rule
+		}
+		faults[i] = e
+	}
+	if len(faults) == 1 {
+		return faults[0]
+	}
+	return errors.Join(faults...)
 }
 
 func staleIncarnation(id uint64, named, known string) error {

@@ -13,13 +13,13 @@ import (
 // their load; the bookings of ranks that go end at once. A worker that names another
 // incarnation than the one known is removed and added, in one step: its bookings end,
 // its draining and setting aside too. Incarnations have no order, so the one
-// announced last must be the last. An invalid worker changes nothing and is
-// ErrInvalid.
+// announced last must be the last. An invalid worker changes nothing; the
+// error matches ErrInvalid and names every rule that the worker breaks.
 func (s *Scheduler) UpsertWorker(w Worker) error {
 	return s.change(func(world *pool.World) ([]*shards.Shard, error) {
 		table, gone, err := world.Table.With([]shards.Worker{shards.Worker(w)}, s.newShard)
 		if err != nil {
-			return nil, invalidWorker(err)
+			return nil, invalidWorkers(err)
 		}
 		world.Table = table
 		return gone, nil
@@ -47,11 +47,11 @@ func AlsoDraining(ids []uint64) PoolSet {
 	return PoolSet{func(t *shards.Table) *shards.Table { return t.WithAllDraining(ids) }}
 }
 
-// SetWorkers makes these the workers, all in one step, removals first. One that
-// is invalid or repeated changes nothing and is ErrInvalid. With sets of workers that
-// hold from then on a pool is replaced whole: no request that waits meets a moment in
-// which the old workers are gone and the new ones not yet available. Sets that are not
-// given stay as they are.
+// SetWorkers makes these the workers, all in one step, removals first. If a worker
+// is invalid or repeated, nothing changes; the error matches ErrInvalid and joins an
+// *Error for each such worker. The sets that are given with the workers hold from the
+// same step on: no request that waits finds the old workers gone and the new ones not
+// yet available. Sets that are not given stay as they are.
 func (s *Scheduler) SetWorkers(workers []Worker, also ...PoolSet) error {
 	all := make([]shards.Worker, len(workers))
 	for i, w := range workers {
@@ -60,7 +60,7 @@ func (s *Scheduler) SetWorkers(workers []Worker, also ...PoolSet) error {
 	return s.change(func(world *pool.World) ([]*shards.Shard, error) {
 		table, gone, err := world.Table.Replaced(all, s.newShard)
 		if err != nil {
-			return nil, invalidWorker(err)
+			return nil, invalidWorkers(err)
 		}
 		for _, set := range also {
 			if set.apply != nil {

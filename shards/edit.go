@@ -2,6 +2,7 @@ package shards
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -134,20 +135,25 @@ func (t *Table) appendChange(changes []change, at int, found bool, w *Worker) []
 	return append(changes, change{at: at, old: known, now: w})
 }
 
-// normalizeAll checks the workers and returns them by id.
+// normalizeAll checks the workers and returns them by id. Its error joins the
+// *WorkerError of each worker that breaks a rule.
 func normalizeAll(workers []Worker) ([]*Worker, error) {
 	seen := make(map[uint64]struct{}, len(workers))
 	normal := make([]*Worker, 0, len(workers))
+	var faults []error
 	for _, w := range workers {
 		n, err := w.normalize()
 		if err != nil {
-			return nil, err
+			faults = append(faults, err)
 		}
 		if _, repeated := seen[w.ID]; repeated {
-			return nil, &WorkerError{ID: w.ID, Rule: fmt.Sprintf("id %d is given twice", w.ID)}
+			faults = append(faults, &WorkerError{ID: w.ID, Rule: fmt.Sprintf("id %d is given twice", w.ID)})
 		}
 		seen[w.ID] = struct{}{}
 		normal = append(normal, &n)
+	}
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
 	}
 	slices.SortFunc(normal, func(a, b *Worker) int { return cmp.Compare(a.ID, b.ID) })
 	return normal, nil
