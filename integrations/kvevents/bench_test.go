@@ -1,10 +1,15 @@
 package kvevents_test
 
 import (
+	"bufio"
+	"context"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -158,4 +163,59 @@ func fill(b *testing.B, x *kvevents.Index, ranks, blocks int) (held int) {
 		held += s.Blocks
 	}
 	return held
+}
+
+// BenchmarkFollow has one follower read a stream over loopback as fast as it comes, the
+// publisher in the same process.
+func BenchmarkFollow(b *testing.B) {
+	x := newIndex(b, kvevents.Config{BlockSize: 16})
+	batches := churn(b, 0)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(b, err)
+	defer func() { _ = l.Close() }()
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		r := bufio.NewReader(conn)
+		if handshake(conn, r, "PUB") != nil {
+			return
+		}
+		if _, _, err := readFrame(r); err != nil {
+			return
+		}
+		out := bufio.NewWriterSize(conn, 64<<10)
+		seq := make([]byte, 8)
+		for i := 0; ; i++ {
+			binary.BigEndian.PutUint64(seq, uint64(i))
+			_ = writeFrame(out, 1, nil)
+			_ = writeFrame(out, 1, seq)
+			if writeFrame(out, 0, batches[i%len(batches)]) != nil {
+				return
+			}
+		}
+	}()
+	ctx, cancel := context.WithCancel(b.Context())
+	var following sync.WaitGroup
+	following.Go(func() { _ = x.Follow(ctx, kvevents.Source{Rank: one, Events: "tcp://" + l.Addr().String()}) })
+	applied := func() uint64 {
+		if all := x.Stats(); len(all) > 0 {
+			return all[0].Batches
+		}
+		return 0
+	}
+	for applied() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	b.ResetTimer()
+	first, start := applied(), time.Now()
+	for applied()-first < uint64(b.N) {
+		time.Sleep(time.Millisecond)
+	}
+	done := applied() - first
+	b.ReportMetric(16*float64(done)/time.Since(start).Seconds(), "blocks/s")
+	b.StopTimer()
+	cancel()
+	following.Wait()
 }

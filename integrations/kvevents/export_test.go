@@ -1,6 +1,10 @@
 package kvevents
 
-import "unsafe"
+import (
+	"context"
+	"net"
+	"unsafe"
+)
 
 // Footprint is what the batch holds, in bytes.
 func (b *Batch) Footprint() int {
@@ -19,4 +23,9 @@ func (x *Index) Entries() int {
 		}
 	}
 	return n
+}
+
+// DialWith has the index connect by other means than the network.
+func (x *Index) DialWith(dial func(ctx context.Context, network, address string) (net.Conn, error)) {
+	x.dial = dial
 }

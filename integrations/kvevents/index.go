@@ -55,6 +55,7 @@ type Index struct {
 	config Config
 	hash   hasher
 	tables [tiers]*table // by tier; host and disk only if they count
+	dial   dialer
 
 	// ranks by slot, nil for none. Written under mu as a whole, read by look-ups.
 	ranks atomic.Pointer[[]*rank]
@@ -63,7 +64,8 @@ type Index struct {
 	// LOCK ORDER: mu and a rank's lock are never held together; a shard's lock comes last.
 	mu struct {
 		sync.Mutex
-		byID map[sched.RankID]*rank
+		byID     map[sched.RankID]*rank
+		followed map[sched.RankID]bool
 	}
 }
 
@@ -97,7 +99,7 @@ func New(config Config) (*Index, error) {
 		_, _ = rand.Read(seed[:]) // never fails
 		config.Seed = binary.LittleEndian.Uint64(seed[:])
 	}
-	x := &Index{config: config, hash: newHasher(config.Seed, config.BlockSize)}
+	x := &Index{config: config, hash: newHasher(config.Seed, config.BlockSize), dial: dialNet}
 	for t := range x.tables {
 		if t == int(device) || config.HostTiers {
 			x.tables[t] = newTable()
@@ -106,6 +108,7 @@ func New(config Config) (*Index, error) {
 	x.ranks.Store(new([]*rank))
 	x.looks.New = func() any { return new(look) }
 	x.mu.byID = make(map[sched.RankID]*rank)
+	x.mu.followed = make(map[sched.RankID]bool)
 	return x, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/seed-3c5df8a4/turnstile/sched"
 )
@@ -55,6 +56,13 @@ type rank struct {
 		group uint32 // the cache group that is followed, noGroup before the first event
 		most  int    // blocks
 		stats RankStats
+		heard time.Time // when the last message came
+
+		// known: the life of its engine is that of the last batch. See follower.
+		known bool
+		// doubted is the number of the doubt that there is, 0 for none.
+		doubted, doubts uint64
+		grace, forget   *time.Timer
 	}
 }
 
@@ -111,6 +119,7 @@ func (r *rank) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.gone = true
+	r.settleLocked()
 	r.setLocked(0, scores)
 	r.clearLocked()
 }

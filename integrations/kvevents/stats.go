@@ -86,6 +86,9 @@ func (r *rank) statsNow() RankStats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.mu.stats
+	if !r.mu.heard.IsZero() {
+		s.Age = time.Since(r.mu.heard)
+	}
 	s.Counts = r.word.Load()&scores != 0
 	return s
 }
