@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +21,7 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/examples/gateway/prompt"
 	"github.com/seed-3c5df8a4/turnstile/examples/gateway/proxy"
 	turnstileprom "github.com/seed-3c5df8a4/turnstile/integrations/prometheus"
+	"github.com/seed-3c5df8a4/turnstile/integrations/replicas"
 	"github.com/seed-3c5df8a4/turnstile/sched"
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 	"github.com/seed-3c5df8a4/turnstile/sched/reload"
@@ -36,6 +38,11 @@ type gateway struct {
 	scheduler *sched.Scheduler
 	fleet     *fleet.Fleet
 	proxy     *proxy.Proxy
+	// replica and what carries it are nil if the gateway is alone.
+	replica   *replicas.Replica
+	transport replicas.Transport
+	server    *http.Server
+	killed    atomic.Bool
 }
 
 // refreshAfter is the wait after which a request's overlap is looked up again: by
@@ -45,7 +52,7 @@ const refreshAfter = 100 * time.Millisecond
 // recentEvents is how many decisions the status page shows.
 const recentEvents = 100
 
-func newGateway(o *options, log *slog.Logger) (*gateway, error) {
+func newGateway(o *options, log *slog.Logger) (_ *gateway, err error) {
 	g := &gateway{options: o, log: log}
 	file, err := g.readPolicy()
 	if err != nil {
@@ -54,10 +61,18 @@ func newGateway(o *options, log *slog.Logger) (*gateway, error) {
 	if err := g.readBackends(); err != nil {
 		return nil, err
 	}
+	if g.replica, g.transport, err = o.replicas.open(log); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			g.leave()
+		}
+	}()
 	cache, recent := prompt.NewCache(o.cacheBlocks), status.NewRecent(recentEvents)
 	s, err := sched.New(
 		sched.Config{BlockSize: o.blockSize, Policy: file, Model: o.model, RefreshAfter: refreshAfter},
-		sched.WithObserver(recent.Observe), sched.WithLogger(log),
+		sched.WithObserver(recent.Observe), sched.WithLogger(log), withFleet(g.replica),
 		sched.WithOverlapRefresher(func(_ context.Context, blocks []uint64) ([]sched.Overlap, error) {
 			return cache.Overlaps(blocks), nil
 		}),
@@ -73,6 +88,9 @@ func newGateway(o *options, log *slog.Logger) (*gateway, error) {
 	}
 	health := o.health
 	health.Down, health.Log = cache.Forget, log
+	if g.replica != nil {
+		health.ID = workerID
+	}
 	g.scheduler, g.fleet = s, fleet.New(s, health)
 	if err := g.fleet.Set(o.backends); err != nil {
 		return nil, err
@@ -84,6 +102,9 @@ func newGateway(o *options, log *slog.Logger) (*gateway, error) {
 		BlockSize: o.blockSize, Timeout: o.timeout, MaxBody: o.maxBody, Tries: o.tries, Log: log,
 	})
 	g.proxy.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry}))
+	if g.replica != nil {
+		registry.MustRegister(replicaMetrics(g.replica)...)
+	}
 	g.proxy.Handle("/status", status.New(s, status.Config{Recent: recent}))
 	return g, nil
 }
@@ -182,14 +203,34 @@ func (g *gateway) reloaded(e reload.Event) {
 // their turn, and answers are finished, all within the drain time; what is left is
 // cut off.
 func (g *gateway) serve(ctx context.Context, stdout io.Writer) error {
-	listener, err := net.Listen("tcp", g.options.listen)
+	listener, err := g.listen(ctx)
 	if err != nil {
 		return err
 	}
-	server := &http.Server{
+	return g.serveOn(ctx, listener, stdout)
+}
+
+// listen takes the address, when the gateway has what its peers cause.
+func (g *gateway) listen(ctx context.Context) (net.Listener, error) {
+	if g.replica != nil {
+		if err := g.replica.Join(ctx, g.scheduler); err != nil {
+			return nil, err
+		}
+	}
+	listener, err := net.Listen("tcp", g.options.listen)
+	if err != nil {
+		g.leave()
+		return nil, err
+	}
+	g.server = &http.Server{
 		Handler: g.proxy, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelWarn),
 	}
+	return listener, nil
+}
+
+func (g *gateway) serveOn(ctx context.Context, listener net.Listener, stdout io.Writer) (err error) {
+	server := g.server
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	wg.Go(func() { g.fleet.Run(background) })
@@ -210,7 +251,26 @@ func (g *gateway) serve(ctx context.Context, stdout io.Writer) error {
 	stop()
 	wg.Wait()
 	g.proxy.CloseIdle()
+	g.leave()
 	return err
+}
+
+// leave says good-bye to the peers.
+func (g *gateway) leave() {
+	if g.replica == nil {
+		return
+	}
+	if err := g.replica.Close(); err != nil && !g.killed.Load() {
+		g.log.Warn("replicas", "err", err)
+	}
+}
+
+// kill ends the gateway as if its process had died: nobody is told. For the demo.
+func (g *gateway) kill() {
+	if g.killed.CompareAndSwap(false, true) {
+		_ = g.transport.Close()
+		_ = g.server.Close()
+	}
 }
 
 func (g *gateway) drain(server *http.Server) error {

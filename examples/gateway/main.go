@@ -50,6 +50,7 @@ type options struct {
 	health       fleet.Config
 	reload       time.Duration
 	demo         bool
+	replicas     replicaOptions
 	verbose      bool
 }
 
@@ -78,6 +79,7 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	f.IntVar(&o.health.Failures, "health-failures", 3, "failed checks in a row after which a backend gets nothing new")
 	f.DurationVar(&o.reload, "reload", 2*time.Second, "how often the files are looked at")
 	f.BoolVar(&o.demo, "demo", false, "start three simulated engines as backends, under a policy of two classes unless -policy says else")
+	o.replicas.flags(f)
 	f.BoolVar(&o.verbose, "v", false, "log every request")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -100,7 +102,7 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	case o.prefillRate < 0:
 		return nil, errors.New("-prefill-rate must not be negative")
 	}
-	return o, nil
+	return o, o.replicas.check(o.demo)
 }
 
 // run serves until ctx ends, and then until what was begun is finished.
@@ -120,6 +122,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			return err
 		}
 		defer stop()
+	}
+	if o.replicas.count > 1 {
+		return o.serveCrowd(ctx, stdout, log)
 	}
 	g, err := newGateway(o, log)
 	if err != nil {

@@ -32,6 +32,9 @@ type Config struct {
 	// Down is told when a worker went down or has been removed: what its cache
 	// held is lost. Nil tells nobody. It must not call the fleet.
 	Down func(worker uint64)
+	// ID numbers a backend by its address, where others must know it by the same
+	// number. Nil numbers them as they come.
+	ID func(address string) uint64
 	// Log is told of every change; nil means slog.Default().
 	Log *slog.Logger
 	// Transport makes the checks; nil means http.DefaultTransport.
@@ -110,6 +113,9 @@ func (f *Fleet) Set(backends []Backend) error {
 		} else {
 			lastID++
 			m.id = lastID
+			if f.config.ID != nil {
+				m.id = f.config.ID(key(b.URL))
+			}
 		}
 		m.Backend, m.draining = b, false
 		m.URL = key(b.URL)
