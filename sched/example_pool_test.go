@@ -95,8 +95,8 @@ func ExampleScheduler_SetWorkers() {
 	// turnstile: invalid: worker 5: 0 ranks: must be 1 to 1024
 }
 
-// takeOut takes a worker out without hurting anybody: nothing new, wait for what
-// runs, remove. If ctx ends first, what still runs is told by Booking.Done.
+// takeOut takes a worker out without failing a request: drain it, wait until it has
+// no booking, remove it. If ctx ends first, Booking.Done tells the owners that are left.
 func takeOut(ctx context.Context, s *sched.Scheduler, id uint64) error {
 	if err := s.DrainWorker(id); err != nil {
 		return err
