@@ -182,8 +182,9 @@ func (s *Scheduler) attemptLocked(a *attempt) (outcome, error) {
 // before the look at who waits: whoever comes to wait after that look, because of
 // this booking or in another world, is told later. REQUIRES: the ranks' locks.
 func (s *Scheduler) reserve(a *attempt) {
-	if !a.turn {
+	if !a.turn && s.journal != nil {
 		a.told = s.journal.Reserve(Decision{Kind: DecisionAdmitted, Request: a.job.id, Query: a.job.query})
+		a.job.told = a.told // so that it is dropped if the clock breaks
 	}
 }
 

@@ -10,7 +10,9 @@ import (
 // handle gives the owner its booking.
 func (s *Scheduler) handle(rec *record, attempt uint64) *Booking {
 	rec.class.Admit()
-	s.expiry.booked(s)
+	if s.config.BookingTTL > 0 {
+		s.unlessEnded(rec, attempt, func() { s.expiry.booked(s) })
+	}
 	b := &rec.own
 	if s.config.ReclaimLeaked {
 		// A handle inside the record would keep itself alive.
@@ -21,6 +23,25 @@ func (s *Scheduler) handle(rec *record, attempt uint64) *Booking {
 	rec.held.Store(attempt)
 	b.s, b.rec = s, rec
 	return b
+}
+
+// unlessEnded calls a function that reads the clock, for an owner who has not got the
+// booking yet. If that ends the goroutine nobody ever will, and the booking is leaked.
+func (s *Scheduler) unlessEnded(rec *record, attempt uint64, read func()) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		if s.end(rec, attempt, EventLeaked) == nil {
+			s.counters.leaked.Inc()
+		} else {
+			s.ids.Free(&rec.claimed) // a query's
+		}
+		s.flush()
+	}()
+	read()
+	returned = true
 }
 
 // leak is what is left of a handle that became garbage.

@@ -32,6 +32,7 @@ type expiry struct {
 		sync.Mutex
 		timer clock.Timer
 		at    int64 // when timer fires, 0 if there is none
+		lost  bool  // the clock broke while it was being set
 	}
 }
 
@@ -57,7 +58,7 @@ func (e *expiry) disarmLocked() {
 	if e.mu.timer != nil {
 		e.mu.timer.Stop()
 	}
-	e.mu.timer, e.mu.at = nil, 0
+	e.mu.timer, e.mu.at, e.mu.lost = nil, 0, false
 	e.fired.Store(false)
 }
 
@@ -209,7 +210,9 @@ func (e *expiry) take(s *Scheduler, now int64) (due bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.mu.timer == nil {
-		return false
+		lost := e.mu.lost
+		e.mu.lost = false
+		return lost
 	}
 	if e.mu.at > now {
 		if e.fired.Swap(false) {
@@ -222,13 +225,15 @@ func (e *expiry) take(s *Scheduler, now int64) (due bool) {
 	return true
 }
 
-// setLocked sets the timer for an instant, after a wait.
+// setLocked sets the timer for an instant, after a wait. It is noted once it is set:
+// a clock that ends its goroutine sets none, and the next sweep does.
 func (e *expiry) setLocked(s *Scheduler, at int64, wait time.Duration) {
-	e.mu.at = at
+	e.mu.timer, e.mu.at, e.mu.lost = nil, 0, true
 	e.mu.timer = s.clock.AfterFunc(wait, func() {
 		e.fired.Store(true)
 		s.enterTurn(timerAllowance)
 	})
+	e.mu.at, e.mu.lost = at, false
 }
 
 // expire ends a booking if it still has not been touched since; else it says

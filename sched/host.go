@@ -132,14 +132,14 @@ func (l *line) Grant(j *job) {
 		j.queuedFor = l.now - j.queuedAt
 	}
 	waited := j.queuedFor
-	decision := Decision{Kind: DecisionAdmitted, Request: j.id, Query: query, Placement: placement}
-	told := s.journal.Reserve(decision)
 	if !query {
-		// Now, because the owner may take its time.
+		// Now, because the owner may take its time; and while nothing is reserved, since
+		// the clock may break.
 		l.current = j
 		s.expiry.booked(s)
 		l.current = nil
 	}
+	told := s.journal.Reserve(Decision{Kind: DecisionAdmitted, Request: j.id, Query: query, Placement: placement})
 	if class, ok := s.settle(j, jobGranted); ok {
 		if class != nil {
 			class.waits.Waited(waited)

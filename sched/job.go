@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
+	"github.com/seed-3c5df8a4/turnstile/sched/internal/journal"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/queue"
 	"github.com/seed-3c5df8a4/turnstile/sched/sequencer"
@@ -35,7 +36,9 @@ type job struct {
 	arrival    int64 // ns, unknownArrival until the first look
 	request    pool.Request
 	record     *record
-	entry      queue.Entry[*job]
+	// told is the place in the journal of a decision outside the turn.
+	told  *journal.Slot[Decision]
+	entry queue.Entry[*job]
 
 	// best is the most cached tokens of any rank in a table, for the arrival.
 	best   int64

@@ -105,12 +105,14 @@ func (l *line) setTimer() {
 	if t.timer != nil {
 		t.timer.Stop()
 	}
-	t.timer, t.at = nil, next
+	t.timer, t.at = nil, queue.NoDue
 	if next != queue.NoDue {
+		// Noted once it is set: a clock that ends its goroutine sets none.
 		t.timer = l.s.clock.AfterFunc(max(wait, time.Duration(next-l.now)), func() {
 			t.fired.Store(true)
 			l.s.enterTurn(timerAllowance)
 		})
+		t.at = next
 	}
 }
 

@@ -118,7 +118,7 @@ func (s *Scheduler) run(
 	var res result
 	if out == mustStand {
 		var left bool
-		if res, left = s.stand(ctx, j); left {
+		if res, left = s.standSafely(ctx, j, k); left {
 			return nil, res.err // the job is the holder's
 		}
 	} else {
@@ -140,7 +140,7 @@ func (s *Scheduler) conclude(rec *record, k kind, res *result, placement *Placem
 	case res.err == nil:
 		if rec.life != nil {
 			if !res.stood {
-				res.at = s.now()
+				s.unlessEnded(rec, placement.Attempt, func() { res.at = s.now() })
 			}
 			s.tellGranted(rec, res.class, k == forQuery, *placement, res.at)
 		}
@@ -180,6 +180,10 @@ func (s *Scheduler) admitAtDoor(ctx context.Context, j *job, r *Request, query b
 	if c := &j.request.Constraints; !c.PinAllowed() {
 		return pinNotAllowed(r.ID, c)
 	}
+	now := int64(0)
+	if j.due != queue.NoDue {
+		now = s.now() // before the id is claimed: a clock may break
+	}
 	rec := &record{life: s.begin()}
 	rec.ID = r.ID
 	if !s.ids.Claim(rec, &rec.claimed) {
@@ -188,7 +192,7 @@ func (s *Scheduler) admitAtDoor(ctx context.Context, j *job, r *Request, query b
 	j.record = rec
 	var err error
 	switch {
-	case j.due != queue.NoDue && j.due <= s.now():
+	case j.due != queue.NoDue && j.due <= now:
 		err = pastDue(r.ID)
 	case !s.mayStand(w, j):
 		err = noWorkers(r.ID)
@@ -221,6 +225,7 @@ func (s *Scheduler) fastSafely(ctx context.Context, j *job) (out outcome, err er
 		}
 		cause := recover()
 		s.hookPanicked(hookDeciding, cause)
+		j.told.Drop()
 		if j.record.shard.Load() != nil {
 			s.undo(j.record)
 		}
@@ -301,6 +306,34 @@ func (s *Scheduler) fast(ctx context.Context, j *job) (outcome, error) {
 		}
 		s.counters.retries.Inc()
 	}
+}
+
+// standSafely is stand for foreign code that ends the goroutine, in the turn or while
+// overlaps are looked up again: then nobody takes what the request gets, so it leaves or,
+// if it was settled first, gives that back.
+func (s *Scheduler) standSafely(ctx context.Context, j *job, k kind) (res result, left bool) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		rec, err := j.record, brokenOff(j.id)
+		if s.leave(j, err) {
+			s.flush()
+			return
+		}
+		res = result{err: j.err, class: j.served, at: j.decided, stood: true}
+		if j.state.Load() == jobGranted {
+			res.err, res.owned, res.undone = err, true, true
+			if k == forBooking {
+				s.undo(rec)
+			}
+		}
+		s.conclude(rec, k, &res, nil)
+	}()
+	res, left = s.stand(ctx, j)
+	returned = true
+	return res, left
 }
 
 // stand publishes the job in line and waits for its outcome. left: the owner gave up,

@@ -5,6 +5,39 @@ package mutate
 func epochTable() []Mutation {
 	return []Mutation{
 		{
+			Name:      "take the line's timer for set before it is",
+			Breaks:    "after a clock that ended a goroutine nobody is due any more",
+			Invariant: "6",
+			Edits: []Edit{
+				{lineFile, "	t.timer, t.at = nil, queue.NoDue\n", "	t.timer, t.at = nil, next\n"},
+			},
+			Test:  schedTest("TestClockThatEndsAnyGoroutine"),
+			Hangs: true,
+		},
+		{
+			Name:      "take the timer of the ttls for set before it is",
+			Breaks:    "after a clock that ended a goroutine no booking expires",
+			Invariant: "10",
+			Edits:     edit(expiryFile, "	e.mu.timer, e.mu.at, e.mu.lost = nil, 0, true\n", "	e.mu.at = at\n"),
+			Test:      schedTest("TestClockThatEndsAnyGoroutine"),
+		},
+		{
+			Name:      "leave the request of a goroutine that ends in line",
+			Breaks:    "a booking is made that nobody has",
+			Invariant: "10",
+			Edits:     edit(scheduleFile, "s.standSafely(ctx, j, k)", "s.stand(ctx, j)"),
+			Test:      schedTest("TestEndedCallerLeavesNothing"),
+			Hangs:     true,
+		},
+		{
+			Name:      "leave the place of a decision open when the clock breaks",
+			Breaks:    "no later decision is told",
+			Invariant: "8",
+			Edits:     edit(scheduleFile, "		j.told.Drop()\n", ""),
+			Test:      schedTest("TestClockThatEndsAnyGoroutine"),
+			Hangs:     true,
+		},
+		{
 			Name:      "look at arrivals after the whole line",
 			Breaks:    "priority means nothing while a long line is served",
 			Invariant: "4, 11",
