@@ -110,7 +110,7 @@ func lineTable() []Mutation {
 			Name:      "leave the timer when nobody waits for it",
 			Breaks:    "an idle scheduler has a timer",
 			Invariant: "10",
-			Edits:     edit(lineFile, "		t.timer.Stop()\n	}\n	t.timer, t.at = nil, next\n", "		_ = next\n	}\n	t.timer, t.at = nil, next\n"),
+			Edits:     edit(lineFile, "		t.timer.Stop()\n	}\n	t.timer, t.at = nil, queue.NoDue\n", "		_ = next\n	}\n	t.timer, t.at = nil, queue.NoDue\n"),
 			Test:      schedTest("TestNoTimerIsLeftByALeaver"),
 		},
 		{
