@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -35,6 +36,7 @@ type Engine struct {
 	config  Config
 	reader  *prompt.Reader
 	mux     *http.ServeMux
+	born    int64         // seconds since 1970
 	compute chan struct{} // held by the prompt that is being computed
 
 	mu struct {
@@ -59,11 +61,12 @@ const (
 func New(config Config) *Engine {
 	config.BlockSize = cmp.Or(config.BlockSize, 16)
 	e := &Engine{
-		config: config, reader: prompt.NewReader(config.BlockSize), mux: http.NewServeMux(), compute: make(chan struct{}, 1),
+		config: config, reader: prompt.NewReader(config.BlockSize), mux: http.NewServeMux(), compute: make(chan struct{}, 1), born: time.Now().Unix(),
 	}
 	e.revive()
 	e.mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	e.mux.HandleFunc("GET /v1/models", e.models)
+	e.mux.HandleFunc("GET /v1/models/{id}", e.oneModel)
 	e.mux.HandleFunc("POST /v1/chat/completions", e.answer(e.reader.Chat, true))
 	e.mux.HandleFunc("POST /v1/completions", e.answer(e.reader.Completion, false))
 	return e
@@ -108,7 +111,19 @@ func (e *Engine) revive() {
 }
 
 func (e *Engine) models(w http.ResponseWriter, _ *http.Request) {
-	send(w, http.StatusOK, object{"object": "list", "data": []object{{"id": e.config.Model, "object": "model", "owned_by": "simengine"}}})
+	send(w, http.StatusOK, object{"object": "list", "data": []object{e.model()}})
+}
+
+func (e *Engine) model() object {
+	return object{"id": e.config.Model, "object": "model", "created": e.born, "owned_by": "simengine"}
+}
+
+func (e *Engine) oneModel(w http.ResponseWriter, r *http.Request) {
+	if id := r.PathValue("id"); id != e.config.Model {
+		complain(w, &fault{http.StatusNotFound, fmt.Sprintf("the model %q does not exist", id), "model", "model_not_found"})
+		return
+	}
+	send(w, http.StatusOK, e.model())
 }
 
 func (e *Engine) answer(read func([]byte) (*prompt.Request, error), chat bool) http.HandlerFunc {
@@ -119,23 +134,38 @@ func (e *Engine) answer(read func([]byte) (*prompt.Request, error), chat bool) h
 		}
 		q, err := read(body)
 		if err != nil {
-			send(w, http.StatusBadRequest, object{"error": object{"message": err.Error(), "type": "invalid_request_error"}})
+			f := &fault{http.StatusBadRequest, err.Error(), "", "invalid_value"}
+			if wrong := new(prompt.FieldError); errors.As(err, &wrong) {
+				f.param = wrong.Field
+			}
+			complain(w, f)
+			return
+		}
+		a, f := readAsked(body, e.config.Model)
+		if f != nil {
+			complain(w, f)
 			return
 		}
 		cached, err := e.prefill(r.Context(), q)
 		if err != nil {
 			return
 		}
-		n := min(cmp.Or(q.MaxTokens, defaultTokens), maxTokens)
 		reply := &reply{
-			chat: chat, model: cmp.Or(q.Model, e.config.Model), id: r.Header.Get("X-Request-Id"),
-			usage: object{
-				"prompt_tokens": q.Tokens, "completion_tokens": n, "total_tokens": q.Tokens + n,
-				"prompt_tokens_details": object{"cached_tokens": cached},
-			},
+			chat: chat, model: cmp.Or(q.Model, e.config.Model), id: r.Header.Get("X-Request-Id"), created: time.Now().Unix(), choices: a.choices,
+		}
+		n := a.tokens
+		if chat {
+			if reply.tool = a.tool(); reply.tool != "" {
+				n = 1
+			}
+		}
+		out := n * int64(a.choices)
+		reply.usage = object{
+			"prompt_tokens": q.Tokens, "completion_tokens": out, "total_tokens": q.Tokens + out,
+			"prompt_tokens_details": object{"cached_tokens": cached},
 		}
 		if q.Stream {
-			e.stream(r.Context(), w, reply, n)
+			e.stream(r.Context(), w, reply, n, a.Stream.Usage)
 			return
 		}
 		var text strings.Builder
@@ -176,7 +206,7 @@ func (e *Engine) prefill(ctx context.Context, q *prompt.Request) (cached int64, 
 	return cached, nil
 }
 
-func (e *Engine) stream(ctx context.Context, w http.ResponseWriter, reply *reply, n int64) {
+func (e *Engine) stream(ctx context.Context, w http.ResponseWriter, reply *reply, n int64, usage bool) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	control := http.NewResponseController(w)
 	event := func(o object) bool {
@@ -184,10 +214,25 @@ func (e *Engine) stream(ctx context.Context, w http.ResponseWriter, reply *reply
 		_, err := fmt.Fprintf(w, "data: %s\n\n", text)
 		return err == nil && control.Flush() == nil
 	}
+	// Each piece goes to every choice.
+	pieces := func(piece func(choice int) object) bool {
+		for choice := range reply.choices {
+			if !event(piece(choice)) {
+				return false
+			}
+		}
+		return true
+	}
+	if reply.chat && !pieces(reply.opening) {
+		return
+	}
 	for i := range n {
-		if pause(ctx, e.config.PerToken) != nil || !event(reply.piece(word(i), i == n-1)) {
+		if pause(ctx, e.config.PerToken) != nil || !pieces(func(choice int) object { return reply.token(choice, word(i)) }) {
 			return
 		}
+	}
+	if !pieces(reply.closing) || usage && !event(reply.bill()) {
+		return
 	}
 	_, _ = io.WriteString(w, "data: [DONE]\n\n")
 }
@@ -205,6 +250,15 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// complain answers with an error in the words of the OpenAI API.
+func complain(w http.ResponseWriter, f *fault) {
+	details := object{"message": f.message, "type": "invalid_request_error", "param": nil, "code": f.code}
+	if f.param != "" {
+		details["param"] = f.param
+	}
+	send(w, f.status, object{"error": details})
 }
 
 func send(w http.ResponseWriter, status int, o object) {

@@ -8,7 +8,10 @@ type object = map[string]any
 type reply struct {
 	chat      bool
 	model, id string
+	created   int64 // seconds since 1970
 	usage     object
+	choices   int
+	tool      string // the function that it calls, empty for none
 }
 
 const saying = "Every request waits its turn at the gate and none is ever forgotten."
@@ -19,31 +22,82 @@ func word(i int64) string {
 	return words[i%int64(len(words))] + " "
 }
 
+// whole is an answer that comes at once.
 func (r *reply) whole(text string) object {
-	choice := object{"index": 0, "finish_reason": "length", "logprobs": nil}
+	choices := make([]object, r.choices)
+	for i := range choices {
+		choice := object{"index": i, "finish_reason": r.reason(), "logprobs": nil}
+		switch {
+		case !r.chat:
+			choice["text"] = text
+		case r.tool != "":
+			choice["message"] = object{"role": "assistant", "content": nil, "tool_calls": []object{r.call()}}
+		default:
+			choice["message"] = object{"role": "assistant", "content": text}
+		}
+		choices[i] = choice
+	}
+	o := r.frame(choices, false)
+	o["usage"] = r.usage
+	return o
+}
+
+// opening says in a chat who speaks, once for each choice.
+func (r *reply) opening(choice int) object {
+	return r.piece(choice, object{"role": "assistant", "content": ""}, nil)
+}
+
+// token is one token of a choice.
+func (r *reply) token(choice int, text string) object {
+	switch {
+	case !r.chat:
+		return r.frame([]object{{"index": choice, "text": text, "finish_reason": nil, "logprobs": nil}}, true)
+	case r.tool != "":
+		call := r.call()
+		call["index"] = 0
+		return r.piece(choice, object{"tool_calls": []object{call}}, nil)
+	default:
+		return r.piece(choice, object{"content": text}, nil)
+	}
+}
+
+// closing says why a choice ends.
+func (r *reply) closing(choice int) object {
+	if !r.chat {
+		return r.frame([]object{{"index": choice, "text": "", "finish_reason": r.reason(), "logprobs": nil}}, true)
+	}
+	return r.piece(choice, object{}, r.reason())
+}
+
+// bill is the last piece of a stream, for who asked for the usage.
+func (r *reply) bill() object {
+	o := r.frame([]object{}, true)
+	o["usage"] = r.usage
+	return o
+}
+
+func (r *reply) piece(choice int, delta object, reason any) object {
+	return r.frame([]object{{"index": choice, "delta": delta, "finish_reason": reason, "logprobs": nil}}, true)
+}
+
+func (r *reply) frame(choices []object, stream bool) object {
 	kind := "text_completion"
 	if r.chat {
 		kind = "chat.completion"
-		choice["message"] = object{"role": "assistant", "content": text}
-	} else {
-		choice["text"] = text
+		if stream {
+			kind += ".chunk"
+		}
 	}
-	return object{"id": r.id, "object": kind, "created": 0, "model": r.model, "choices": []object{choice}, "usage": r.usage}
+	return object{"id": r.id, "object": kind, "created": r.created, "model": r.model, "choices": choices}
 }
 
-func (r *reply) piece(text string, last bool) object {
-	choice := object{"index": 0, "finish_reason": nil}
-	kind := "text_completion"
-	if r.chat {
-		kind = "chat.completion.chunk"
-		choice["delta"] = object{"content": text}
-	} else {
-		choice["text"] = text
+func (r *reply) reason() string {
+	if r.tool != "" {
+		return "tool_calls"
 	}
-	o := object{"id": r.id, "object": kind, "created": 0, "model": r.model, "choices": []object{choice}}
-	if last {
-		choice["finish_reason"] = "length"
-		o["usage"] = r.usage
-	}
-	return o
+	return "length"
+}
+
+func (r *reply) call() object {
+	return object{"id": "call_" + r.id, "type": "function", "function": object{"name": r.tool, "arguments": "{}"}}
 }
