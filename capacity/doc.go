@@ -1,4 +1,4 @@
-// Package capacity carries capacity hints from whoever frees capacity to
+// Package capacity carries capacity hints from the caller that frees capacity to
 // whoever holds the scheduler's turn.
 //
 // It is floor 0 of the library. Ring is a bounded lock-free queue on xsync's

@@ -22,8 +22,8 @@ import (
 //   - the gate has a witness, if the class has a threshold: an eligible rank that
 //     is not busy under its own lock, the chosen one or, locked with it in order,
 //     another;
-//   - on the fast path nobody has come to wait; in the turn, no hint about either
-//     rank is under way and no instant has passed at which time alone unblocks
+//   - on the fast path no request has started to wait; in the turn, no hint about
+//     either rank is under way and no instant has passed at which time alone unblocks
 //     somebody: those were freed for others, who have not been looked at yet.
 //
 // With a busy_worker_ratio, whose gate depends on all ranks at once, there is no
@@ -178,9 +178,9 @@ func (s *Scheduler) attemptLocked(a *attempt) (outcome, error) {
 	return decided, nil
 }
 
-// reserve takes the place in the journal of a booking outside the turn. It comes
-// before the look at who waits: whoever comes to wait after that look, because of
-// this booking or in another world, is told later. REQUIRES: the ranks' locks.
+// reserve takes the place in the journal of a booking outside the turn. It comes before
+// the look at who waits: a request that starts to wait after that look, because of this
+// booking or in another world, is told later. REQUIRES: the ranks' locks.
 func (s *Scheduler) reserve(a *attempt) {
 	if !a.turn && s.journal != nil {
 		a.told = s.journal.Reserve(Decision{Kind: DecisionAdmitted, Request: a.job.id, Query: a.job.query})
@@ -196,8 +196,8 @@ func (s *Scheduler) keep(a *attempt, rank RankID) {
 	}
 }
 
-// onlyReads: a query that nobody waits before or behind needs no lock. In the
-// turn it does, to see whether something was freed for those before it.
+// onlyReads: a query that no request waits before or behind needs no lock. In the turn
+// it does, to see whether something was freed for those before it.
 func (a *attempt) onlyReads() bool { return a.job.query && !a.turn }
 
 // trackLocked has a selector with state note the booking.

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
-// Recheck waits until everyone who waits has been tested again, and returns at
-// once when no class can queue or waits for an endpoint. It returns the context's error if that ends
+// Recheck waits until every waiter has been tested again, and returns at once when no
+// class can queue or waits for an endpoint. It returns the context's error if that ends
 // first.
 func (s *Scheduler) Recheck(ctx context.Context) error {
 	if err := s.contextGiven(ctx); err != nil {
@@ -31,11 +31,11 @@ func (s *Scheduler) Recheck(ctx context.Context) error {
 	}
 }
 
-// Shutdown refuses new requests, lets those who wait go on until nobody waits
-// or ctx ends, then closes the scheduler and, as long as ctx allows, waits until
-// observers have been told. It does not wait for bookings to be released:
-// Stats().Live says how many are left. It returns the context's error if that ended
-// first; those who still waited are answered ErrClosed.
+// Shutdown refuses new requests, lets the waiters go on until no request waits or ctx
+// ends, then closes the scheduler and, as long as ctx allows, waits until observers
+// have been told. It does not wait for bookings to be released: Stats().Live says how
+// many are left. It returns the context's error if that ended first; those who still
+// waited are answered ErrClosed.
 func (s *Scheduler) Shutdown(ctx context.Context) error {
 	if err := s.contextGiven(ctx); err != nil {
 		return err
@@ -52,9 +52,9 @@ func (s *Scheduler) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Close refuses new requests and answers everyone who waits with ErrClosed.
-// Bookings stay until they are released; their lifecycle calls go on working.
-// Closing twice is harmless.
+// Close refuses new requests and answers every waiter with ErrClosed. Bookings stay
+// until they are released; their lifecycle calls go on working. Closing twice is
+// harmless.
 func (s *Scheduler) Close() error {
 	if err := s.made(); err != nil {
 		return err

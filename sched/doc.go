@@ -1,8 +1,8 @@
-// Package sched decides for each request to a pool of LLM workers whether it may
-// run now and on which rank, and keeps track of the load it causes until it is
-// done. It is embedded: there is no server, no goroutine (but for observers, while
-// they are told something, and for a helper, while more is to be done for those who
-// wait than one caller should do) and, while nobody waits, no timer.
+// Package sched decides for each request to a pool of LLM workers whether it may run
+// now and on which rank, and keeps track of the load it causes until it is done. It is
+// embedded: there is no server, no goroutine (but for observers, while they are told
+// something, and for a helper, while more is to be done for the waiters than one caller
+// should do) and, while no request waits, no timer.
 //
 //	s, err := sched.New(sched.Config{BlockSize: 16})
 //	err = s.UpsertWorker(sched.Worker{ID: 1, Ranks: 1, Endpoint: "http://gpu-1:8000"})
@@ -21,10 +21,10 @@
 //   - [Scheduler.Select] says where it would be put now; it waits for nothing and
 //     changes nothing.
 //
-// A [Request] says how long its prompt is, what of it is cached where, who may
-// serve it, and which policy class it asks for. A policy file (package policy)
-// says when requests of a class wait, in which order, how many may, and how
-// classes share; without one nobody ever waits.
+// A [Request] says how long its prompt is, what of it is cached where, who may serve
+// it, and which policy class it asks for. A policy file (package policy) says when
+// requests of a class wait, in which order, how many may, and how classes share;
+// without one no request ever waits.
 //
 // # Reporting
 //
@@ -63,7 +63,7 @@
 //     Schedule returned sees its booking, and no capacity is given out twice.
 //   - Once a request waits, no later one takes capacity whose turn was the
 //     former's. Classes share by deficit round robin, in tokens.
-//   - When nothing moves, nobody who could run is waiting.
+//   - When nothing moves, no request that could run is waiting.
 //   - A rank's load is the sum over its live bookings; all released is exactly 0.
 //   - Lifecycle calls never wait for anybody's turn, are idempotent, and go on
 //     working after Close.

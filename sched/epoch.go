@@ -26,7 +26,7 @@ const (
 	// overdueAtOnce is how many are expired, or told that the scheduler is closed,
 	// between two looks at the budget.
 	overdueAtOnce = 64
-	// costReject is to tell one who waits of an error.
+	// costReject is to tell a waiter of an error.
 	costReject = 350
 	// checkedLength is the longest queue that is checked after every epoch, where
 	// invariants are.
@@ -39,9 +39,9 @@ const (
 //  2. refresh: let the leavers go, adopt the world, read the clock once, expire
 //     due times and then ttls up to that instant, fail those who have had no usable
 //     rank for too long, drain the hints;
-//  3. serve the backlog while somebody can run; after every 32 grants the arrivals
-//     join it, so that priority and due time count from then on;
-//  4. when nobody can run: those who have joined, and then each arrival, in ticket
+//  3. serve the backlog while a waiter can run; after every 32 grants the arrivals join
+//     it, so that priority and due time count from then on;
+//  4. when no waiter can run: those who have joined, and then each arrival, in ticket
 //     order: gate, limits, add, serve.
 //
 // So a release or a leave that returned before an arrival came is seen by that
@@ -170,7 +170,7 @@ func (l *line) arrived() {
 	l.steps++
 }
 
-// arrive decides about one arrival when nobody else can run; unless it is done, the
+// arrive decides about one arrival when no other waiter can run; unless it is done, the
 // arrival is to be brought again.
 func (l *line) arrive(j *job) queue.Status {
 	l.budget.Spend(queue.CostEntry)
@@ -187,8 +187,8 @@ func (l *line) arrive(j *job) queue.Status {
 	return status
 }
 
-// joinArrivals has all arrivals stand in line while others are being served, but
-// for those of classes that never queue, which wait until nobody else can run.
+// joinArrivals has all arrivals stand in line while others are being served, but for
+// those of classes that never queue, which wait until no other waiter can run.
 func (l *line) joinArrivals() {
 	for i := l.next; i < len(l.arrivals) && !l.budget.Exhausted(); i++ {
 		j := l.arrivals[i]
@@ -301,8 +301,8 @@ func (l *line) unlinkLeavers() (done bool) {
 	}
 }
 
-// followWorld adopts the world that stands. Those who wait are moved to another
-// profile before the next world is looked at.
+// followWorld adopts the world that stands. Waiters are moved to another profile before
+// the next world is looked at.
 func (l *line) followWorld() (done bool) {
 	if l.moving != nil && !l.move() {
 		return false
@@ -381,7 +381,7 @@ func (l *line) offerFreed() (done bool) {
 	return true
 }
 
-// answerClosed answers everyone who waits, once the scheduler is closed.
+// answerClosed answers every waiter, once the scheduler is closed.
 func (l *line) answerClosed() (done bool) {
 	if !l.world.Closed {
 		return true

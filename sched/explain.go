@@ -51,7 +51,7 @@ type Explanation struct {
 	Line LineExplanation `json:"line"`
 	// Ranks are all ranks, in the order of worker, then rank.
 	Ranks []RankExplanation `json:"ranks"`
-	// Classes are all policy classes with those who wait, without their heads.
+	// Classes are all policy classes with their waiters, without their heads.
 	Classes []ClassLine `json:"classes"`
 }
 
@@ -98,7 +98,7 @@ type RankExplanation struct {
 	// would have to wait before it could go there.
 	Chosen bool `json:"chosen,omitempty"`
 	// Chance is with which probability the selector takes the rank, in [0,1].
-	// ChanceKnown is false for a selector of one's own.
+	// ChanceKnown is false for a custom selector.
 	Chance      float64 `json:"chance"`
 	ChanceKnown bool    `json:"chance_known"`
 	// CachedTokens are the prompt tokens expected in the rank's cache, of the
@@ -175,8 +175,8 @@ func (s *Scheduler) Explain(r *Request) (*Explanation, error) {
 	return e, nil
 }
 
-// outcomeOf decides as Schedule does, in its order: the checks at the door, then
-// the rules of admission as they are when nothing moves, that is, when nobody who
+// outcomeOf decides as Schedule does, in its order: the checks at the door, then the
+// rules of admission as they are when nothing moves, that is, when no request that
 // could run is waiting.
 func (s *Scheduler) outcomeOf(r *Request, l *pool.Look, failed *pool.Failure, usage queue.Usage, now int64) (Outcome, error) {
 	if err := s.refusedAtDoor(r, l, now); err != nil {

@@ -153,9 +153,9 @@ func (p *peers) appendGone(dst []CausedLoad, mark uint64) []CausedLoad {
 
 // SetPeerLoads replaces what a peer causes on those ranks. A load whose version is not
 // above the one known is old news and ignored. From then on it counts wherever load
-// counts: who is busy, what a rank costs, Explain, Loads. Where it falls, those who
-// wait are looked at again, as after a release. Numbers out of range are cut, ranks
-// that are not known are kept for when they come, up to 4,096 for each peer.
+// counts: who is busy, what a rank costs, Explain, Loads. Where it falls, the waiters
+// are looked at again, as after a release. Numbers out of range are cut, ranks that are
+// not known are kept for when they come, up to 4,096 for each peer.
 func (s *Scheduler) SetPeerLoads(peer PeerID, loads []CausedLoad) {
 	if s.made() != nil || len(loads) == 0 {
 		return

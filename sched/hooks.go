@@ -9,9 +9,9 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 )
 
-// OverlapRefresher looks up which ranks hold part of a prompt, given its block
-// hashes. It is called on the goroutine of the caller that waited, which is told
-// only afterwards; nobody else waits for it. ctx is that caller's. If it fails or
+// OverlapRefresher looks up which ranks hold part of a prompt, given its block hashes.
+// It is called on the goroutine of the caller that waited, which is told only
+// afterwards; no other caller waits for it. ctx is that caller's. If it fails or
 // panics, the old overlaps stand. It must not end its goroutine.
 type OverlapRefresher func(ctx context.Context, blocks []uint64) ([]Overlap, error)
 
@@ -24,11 +24,10 @@ type PrefillWork struct {
 	ISL, ExpectedOSL int64
 }
 
-// PrefillEstimator says how long a prefill will take, or false if it does not
-// know. It must be quick and safe for concurrent use. It is called without locks,
-// but may be called by whoever has the turn: it must not wait for the scheduler
-// (Schedule, Query, Recheck, Close), nor end its goroutine. A panic counts as not
-// knowing.
+// PrefillEstimator says how long a prefill will take, or false if it does not know. It
+// must be quick and safe for concurrent use. It is called without locks, but may be
+// called by the holder of the turn: it must not wait for the scheduler (Schedule,
+// Query, Recheck, Close), nor end its goroutine. A panic counts as not knowing.
 type PrefillEstimator func(PrefillWork) (time.Duration, bool)
 
 // globalRand draws from the runtime's generator, which callers do not share.

@@ -66,9 +66,8 @@ type job struct {
 	queuedAt, queuedFor int64
 	queued              bool
 
-	// counts are where the job is counted while it waits: for the profile that
-	// stands and, while those who wait are moved to another, for that one; guarded by
-	// ledger.mu.
+	// counts are where the job is counted while it waits: for the profile that stands
+	// and, while the waiters are moved to another, for that one; guarded by ledger.mu.
 	counts [2]count
 	// arrived and left are the holder's: the job came off either stack.
 	arrived, left bool

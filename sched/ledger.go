@@ -17,7 +17,7 @@ type ledger struct {
 	counters *measure.Classes
 	mu       struct {
 		sync.Mutex
-		profile *policy.Profile // for which the classes stand; nil until somebody waited
+		profile *policy.Profile // for which the classes stand; nil until a request waited
 		classes []*classCount
 		// coming are the classes of the profile that is being gone over to; side says
 		// in which of its two places a job is counted for the profile that stands.
@@ -110,9 +110,9 @@ func (l *ledger) endReclass(p *policy.Profile) {
 	l.mu.side = 1 - l.mu.side
 }
 
-// count adds a job to its class, unless it has been settled meanwhile: then
-// whoever settled it has found it uncounted, or will find it counted. In the same
-// step that is told, so that what its owner tells comes after.
+// count adds a job to its class, unless it has been settled meanwhile: then the
+// goroutine that settled it has found it uncounted, or will find it counted. In the
+// same step that is told, so that what its owner tells comes after.
 func (l *ledger) count(s *Scheduler, j *job, class int) (counted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

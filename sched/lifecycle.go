@@ -8,9 +8,9 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
-// The lifecycle calls. Each takes the lock of the rank the booking is on, makes
-// its change there and, if that freed capacity and somebody waits, tries the
-// turn. None waits for it. attempt 0 means the live one.
+// The lifecycle calls. Each takes the lock of the rank the booking is on, makes its
+// change there and, if that freed capacity and a request waits, tries the turn. None
+// waits for it. attempt 0 means the live one.
 
 // touchedLocked notes that the owner is there.
 func (s *Scheduler) touchedLocked(rec *record, shard *shards.Shard) {

@@ -18,7 +18,7 @@ import (
 type line struct {
 	s *Scheduler
 
-	queue  *queue.Line[*job] // nil until somebody stood in line
+	queue  *queue.Line[*job] // nil until a request stood in line
 	world  *pool.World       // as of the last refresh
 	now    int64             // as of the last refresh, ns
 	seq    uint64            // arrival order
@@ -34,8 +34,8 @@ type line struct {
 	// freed are the ranks whose hints were drained and that have not been offered to
 	// the lanes yet.
 	freed []queue.RankID
-	// moving is the queue of another profile from which those who wait are being
-	// moved, nil if there is none.
+	// moving is the queue of another profile from which the waiters are being moved,
+	// nil if there is none.
 	moving *queue.Queue[*job]
 
 	// guards are those of the lanes that guard their ranks.
@@ -76,8 +76,8 @@ func (l *line) build() {
 	l.s.counters.epochSizes.Store(l.sizes)
 }
 
-// nextFree returns the instant at which time alone may free a rank that somebody
-// waits for: by what decays, or because a worker is no longer set aside.
+// nextFree returns the instant at which time alone may free a rank that a request waits
+// for: by what decays, or because a worker is no longer set aside.
 func (l *line) nextFree() int64 {
 	if l.queue == nil || l.queue.Len() == 0 {
 		return queue.NoDue
@@ -120,8 +120,8 @@ func (l *line) setTimer() {
 // clock showed its time.
 const shortestWait = time.Millisecond
 
-// adopt goes over to another world. What a change may have freed is tested
-// again; another profile classes those who wait anew.
+// adopt goes over to another world. What a change may have freed is tested again;
+// another profile classes the waiters again.
 func (l *line) adopt(world *pool.World) {
 	old := l.world
 	l.world = world
@@ -138,8 +138,8 @@ func (l *line) adopt(world *pool.World) {
 	l.queue.Queue().OpenAll()
 }
 
-// move classes those who wait anew, in arrival order, as far as the budget goes.
-// Nothing is decided until all are.
+// move classes the waiters again, in arrival order, as far as the budget goes. Nothing
+// is decided until all are.
 func (l *line) move() (done bool) {
 	for e := l.moving.Oldest(); e != nil; e = l.moving.Oldest() {
 		since, lacks := e.Lacks()

@@ -27,10 +27,10 @@ func (s *Scheduler) finishGrant(ctx context.Context, j *job) (Placement, error) 
 	return placement, nil
 }
 
-// refreshOverlap looks the overlap of a request up again that was booked with
-// what was known when it arrived. If the fresh scores choose another rank the
-// booking is moved there, else its tokens are corrected. Nobody else waits for
-// the look-up; if it fails, the old scores stand.
+// refreshOverlap looks the overlap of a request up again that was booked with what was
+// known when it arrived. If the fresh scores choose another rank the booking is moved
+// there, else its tokens are corrected. No other caller waits for the look-up; if it
+// fails, the old scores stand.
 func (s *Scheduler) refreshOverlap(ctx context.Context, j *job, placement Placement) Placement {
 	fresh, err := s.askRefresher(ctx, append([]uint64(nil), j.request.Blocks...))
 	if err != nil {

@@ -5,11 +5,10 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 )
 
-// roll lists those who wait in one class, in no order of meaning, as a ring
-// around a head. It exists so that whoever wants to see the line need not have the
-// turn: the holder may be held up by a selector of the embedder's, and that is
-// when people look. All of it is guarded by ledger.mu, which is held for its
-// upkeep anyway.
+// roll lists the waiters in one class, in no order of meaning, as a ring around a head.
+// It exists so that whoever wants to see the line need not have the turn: the holder
+// may be held up by a selector of the embedder's, and that is when people look. All of
+// it is guarded by ledger.mu, which is held for its upkeep anyway.
 type roll struct{ head rollPlace }
 
 // rollPlace is a place on a roll: a job's, the head, or that of somebody on the
@@ -43,14 +42,14 @@ func (p *rollPlace) leave() {
 	p.prev, p.next = nil, nil
 }
 
-// seenAtOnce is how many of those who wait are looked at under the ledger's lock
-// before it is given to others.
+// seenAtOnce is how many of the waiters are looked at under the ledger's lock before it
+// is given to others.
 const seenAtOnce = 128
 
-// eachWaiting calls see for those who wait in a class of a profile, under the
-// lock; for nobody while the classes still stand for another profile. A long roll
-// is gone through in pieces: who comes or leaves in between may be seen or not, and
-// nobody is seen twice. If the classes are made anew meanwhile, it ends.
+// eachWaiting calls see for the waiters in a class of a profile, under the lock; for
+// nobody while the classes still stand for another profile. A long roll is gone through
+// in pieces: who comes or leaves in between may be seen or not, and nobody is seen
+// twice. If the classes are made anew meanwhile, it ends.
 func (l *ledger) eachWaiting(p *policy.Profile, class int, see func(*job)) {
 	var way rollPlace
 	l.mu.Lock()

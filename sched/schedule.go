@@ -241,8 +241,8 @@ func (s *Scheduler) fastSafely(ctx context.Context, j *job) (out outcome, err er
 	return out, err
 }
 
-// fast decides without the line, if nobody waits and the request need not wait,
-// or if its class never queues.
+// fast decides without the line, if no request waits and the request need not wait, or
+// if its class never queues.
 func (s *Scheduler) fast(ctx context.Context, j *job) (outcome, error) {
 	l := s.looks.Get().(*pool.Look)
 	defer s.putLook(l)
@@ -255,7 +255,7 @@ func (s *Scheduler) fast(ctx context.Context, j *job) (outcome, error) {
 		if w.Closed {
 			return decided, &Error{Code: ErrClosed, Request: j.id}
 		}
-		// waiting is read before the ranks: whoever comes to wait after this is
+		// waiting is read before the ranks: a request that starts to wait after this is
 		// found by the second look, under the rank's lock.
 		waiting := s.waiting.Load() != 0
 		perturb.Point()

@@ -19,10 +19,10 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
-// Scheduler decides for each request whether it may run now and on which rank,
-// and keeps the load it causes until it is done. All methods are safe for
-// concurrent use. An idle scheduler has no goroutine, and no timer while nobody waits
-// and no booking has a ttl.
+// Scheduler decides for each request whether it may run now and on which rank, and
+// keeps the load it causes until it is done. All methods are safe for concurrent use.
+// An idle scheduler has no goroutine, and no timer while no request waits and no
+// booking has a ttl.
 type Scheduler struct {
 	config    Config
 	params    selector.Params
@@ -52,9 +52,9 @@ type Scheduler struct {
 	edit sync.Mutex
 
 	_ [64]byte
-	// waiting counts the requests that have come to stand in line and are not
-	// settled. It is raised before an arrival is published, by the arrival, and
-	// lowered by whoever settles it; read by all.
+	// waiting counts the requests that have come to stand in line and are not settled.
+	// It is raised before an arrival is published, by the arrival, and lowered by the
+	// goroutine that settles it; read by all.
 	waiting atomic.Int64
 	_       [56]byte
 
@@ -81,7 +81,7 @@ type counters struct {
 	selectorFailed           uberatomic.Int64
 	expired, leaked, dropped uberatomic.Int64
 	epochs, retries          uberatomic.Int64
-	epochSizes               atomic.Pointer[measure.Histogram] // nil until somebody stood in line
+	epochSizes               atomic.Pointer[measure.Histogram] // nil until a request stood in line
 	panics                   [hooks]uberatomic.Int64           // recovered, by place in hook
 }
 

@@ -17,7 +17,7 @@ import (
 type Snapshot struct {
 	At       time.Time `json:"at"` // on the scheduler's clock
 	Selector string    `json:"selector"`
-	// Draining: no new requests are taken. Closed: nobody waits any more either.
+	// Draining: no new requests are taken. Closed: no request waits any more either.
 	Draining bool        `json:"draining,omitempty"`
 	Closed   bool        `json:"closed,omitempty"`
 	Ranks    []RankState `json:"ranks"`
@@ -78,7 +78,7 @@ func classBusy(class string, above *lifecycle.BusyAbove, r *RankLoad) ClassBusy 
 	return b
 }
 
-// ClassLine is one policy class and those who wait in it.
+// ClassLine is one policy class with its waiters.
 type ClassLine struct {
 	ClassStats
 	Order   string `json:"order"`
@@ -88,8 +88,8 @@ type ClassLine struct {
 	CanQueue    bool         `json:"can_queue"`
 	NeverQueues bool         `json:"never_queues,omitempty"`
 	Limits      []LimitState `json:"limits,omitempty"`
-	// Heads are the first of those who wait, in the order in which they would go
-	// if all could run.
+	// Heads are the first of the waiters, in the order in which they would go if all
+	// could run.
 	Heads []Waiter `json:"heads,omitempty"`
 	// Oldest is the longest that anybody in the class has waited.
 	Oldest time.Duration `json:"oldest_ns"`
@@ -124,10 +124,10 @@ type Waiter struct {
 	Lane string `json:"lane"`
 }
 
-// Snapshot returns what there is to see, with the first so many of those who wait
-// in each class; 0, or less, is none. It changes nothing and takes no turn: a scheduler that
-// is held up, by a slow selector for instance, can be looked at. It costs
-// O(ranks × classes + waiting × log heads).
+// Snapshot returns what there is to see, with the first so many of the waiters in each
+// class; 0, or less, is none. It changes nothing and takes no turn: a scheduler that is
+// held up, by a slow selector for instance, can be looked at. It costs O(ranks ×
+// classes + waiting × log heads).
 func (s *Scheduler) Snapshot(heads int) Snapshot {
 	if s.made() != nil {
 		return Snapshot{}
@@ -201,8 +201,8 @@ func (s *Scheduler) classLine(w *pool.World, class int, stats ClassStats) ClassL
 	return line
 }
 
-// heads returns the first few of those who wait in a class and how long the
-// oldest has waited.
+// heads returns the first few of the waiters in a class and how long the oldest has
+// waited.
 func (s *Scheduler) heads(w *pool.World, class int, now int64, most int) (heads []Waiter, oldest time.Duration) {
 	type candidate struct {
 		standing queue.Standing

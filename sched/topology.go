@@ -160,8 +160,8 @@ func (s *Scheduler) newShard(id lifecycle.RankID) *shards.Shard {
 	return shard
 }
 
-// SetProfile replaces the policy profile. Those who wait stay: each is classed
-// anew by the name it asked for, arrival order stands, deficits start at 0.
+// SetProfile replaces the policy profile. Waiters stay: each is classed again by the
+// name it asked for, arrival order stands, deficits start at 0.
 func (s *Scheduler) SetProfile(p *policy.Profile) error {
 	if err := s.made(); err != nil {
 		return err
@@ -188,8 +188,7 @@ func (s *Scheduler) SetSelector(sel selector.Selector) error {
 	})
 }
 
-// change replaces the world by what edit makes of it, and then lets those who
-// wait see it.
+// change replaces the world by what edit makes of it, and then lets the waiters see it.
 func (s *Scheduler) change(edit func(*pool.World) (gone []*shards.Shard, err error)) error {
 	if err := s.replace(edit); err != nil {
 		return err

@@ -33,12 +33,11 @@
 //
 // # What is published, and in which order
 //
-// A change under a rank's lock publishes the load, and then, if prefill load
-// went down or decays otherwise than before, sets the rank's mark and pushes a
-// hint: all in one section. So whoever takes the lock later finds the new load
-// together with the mark, and whoever clears the mark first and reads the load
-// after it misses no change. Go's atomics are sequentially consistent, which the
-// handshake with a waiter relies on too: a releaser writes the load and then
-// reads whether somebody waits, a waiter says that it waits and then reads the
-// load, so at least one of them sees the other.
+// A change under a rank's lock publishes the load, and then, if prefill load went down
+// or decays otherwise than before, sets the rank's mark and pushes a hint: all in one
+// section. So whoever takes the lock later finds the new load together with the mark,
+// and whoever clears the mark first and reads the load after it misses no change. Go's
+// atomics are sequentially consistent, which the handshake with a waiter relies on too:
+// a releaser writes the load and then reads whether a request waits, a waiter says that
+// it waits and then reads the load, so at least one of them sees the other.
 package shards

@@ -60,9 +60,9 @@ func (c *core) rest() {
 // slice is how many attempts are made before departures are looked at again.
 const slice = 64
 
-// catchUp does all that must come before the next decision: departures, due
-// times, ttls, hints, and then the turn of whoever can run. The clock is read at
-// most once, and only if somebody waits or may expire.
+// catchUp does all that must come before the next decision: departures, due times,
+// ttls, hints, and then the turn of whoever can run. The clock is read at most once,
+// and only if a request waits or may expire.
 func (c *core) catchUp() {
 	c.nowKnown = false
 	for {
@@ -180,8 +180,8 @@ func (c *core) failLacking() {
 	}
 }
 
-// heedHints offers freed ranks to those who wait. While nobody waits hints may lie:
-// a source is in the ring at most once.
+// heedHints offers freed ranks to the waiters. While no request waits hints may lie: a
+// source is in the ring at most once.
 func (c *core) heedHints() {
 	ring := c.e.env.Hints()
 	if ring == nil || c.line.Len() == 0 || !ring.Pending() {

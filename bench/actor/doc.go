@@ -16,13 +16,13 @@
 // In the form actor everything is a message. The loads are its own; their locks
 // are there and never contended.
 //
-// In the form actor-direct, the best public design today, lifecycle calls change
-// the rank under its lock on the caller's goroutine, and Select and Loads read the
-// published loads there. A call that freed capacity while somebody waits leaves a
-// hint and a token in the wake channel, which has room for one: however many such
-// calls come before the actor gets to it, they cost one pass. As loads now move
-// under the actor's eyes, it confirms its choice under the lock of the chosen
-// rank and looks again if that has moved.
+// In the form actor-direct, the best public design today, lifecycle calls change the
+// rank under its lock on the caller's goroutine, and Select and Loads read the
+// published loads there. A call that freed capacity while a request waits leaves a hint
+// and a token in the wake channel, which has room for one: however many such calls come
+// before the actor gets to it, they cost one pass. As loads now move under the actor's
+// eyes, it confirms its choice under the lock of the chosen rank and looks again if
+// that has moved.
 //
 // In both, a selection with Config.Index false looks at every eligible rank and
 // walks the live prompt blocks of each.

@@ -25,9 +25,9 @@ const (
 	release
 )
 
-// op is one lifecycle call. In the form actor it is a message; in the direct form
-// its caller makes it and then, if capacity was freed and somebody waits, nudges
-// the actor.
+// op is one lifecycle call. In the form actor it is a message; in the direct form its
+// caller makes it and then, if capacity was freed and a request waits, nudges the
+// actor.
 type op struct {
 	what    what
 	rec     *record // nil: by id
@@ -79,8 +79,8 @@ func (e *Engine) change(call op) (sched.Placement, error) {
 	return placement, err
 }
 
-// needed reports whether the actor has something to do after capacity was freed:
-// somebody waits, or the last ttl has gone and with it the need for a timer.
+// needed reports whether the actor has something to do after capacity was freed: a
+// request waits, or the last ttl has gone and with it the need for a timer.
 func (e *Engine) needed() bool {
 	if e.waiting.Load() > 0 {
 		ring := e.env.Hints()

@@ -94,7 +94,7 @@ func (e *Engine) current() *pool.World {
 	return w
 }
 
-// reclass has everyone who waits classed anew.
+// reclass has every waiter classed again.
 func (c *core) reclass(p *policy.Profile) {
 	all := slices.Collect(c.line.Queue().All)
 	type lack struct {

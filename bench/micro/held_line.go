@@ -17,7 +17,7 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/sched"
 )
 
-// The rows of held in which somebody waits: how long one call works for others.
+// The rows of held in which a request waits: how long one call works for others.
 
 // queues leaves the engines that show something of their own where requests
 // wait: actor-index differs from actor in the choice alone.

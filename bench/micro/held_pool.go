@@ -15,8 +15,8 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 )
 
-// The rows of held in which nobody waits: what one choice, booking or change
-// costs in a large pool.
+// The rows of held in which no request waits: what one choice, booking or change costs
+// in a large pool.
 
 const (
 	heldRanks = 2048

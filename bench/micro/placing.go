@@ -13,7 +13,7 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/sched"
 )
 
-// The scenarios in which nobody waits: advisory, tracked, system-prompt, output.
+// The scenarios in which no request waits: advisory, tracked, system-prompt, output.
 
 // open builds an engine without queueing that has a standing load.
 func open(e Engine, ranks, shared int) (engine.Engine, []engine.Booking, error) {

@@ -196,9 +196,8 @@ func saturated(engines []Engine, callers, ranks int) Spec {
 	return spec
 }
 
-// inOrder demands that those who wait are served as they came. It is tried
-// apart, once, with one arrival and one release at a time, so that there is one
-// right answer.
+// inOrder demands that the waiters are served as they came. It is tried apart, once,
+// with one arrival and one release at a time, so that there is one right answer.
 func inOrder(spec *Spec, engines []Engine, ranks int) {
 	for _, e := range engines {
 		if e.Name != Turnstile {

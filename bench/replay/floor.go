@@ -12,10 +12,10 @@ import (
 // be chosen for what it has cached.
 const floorSlack = 4
 
-// Floor is an engine that costs next to nothing: under one lock it places each
-// request on the rank that holds most of its prompt, or if that has many more
-// requests than others on the one with the fewest, and nobody ever waits. It
-// shows what the replay itself costs. It has of an engine what a replay calls.
+// Floor is an engine that costs next to nothing: under one lock it places each request
+// on the rank that holds most of its prompt, or if that has many more requests than
+// others on the one with the fewest, and no request ever waits. It shows what the
+// replay itself costs. It has of an engine what a replay calls.
 type Floor struct {
 	engine.Engine // nil: what is not below must not be called
 

@@ -18,7 +18,7 @@ const blocks = 24
 // pool is a pool that is tried.
 type pool struct {
 	ranks int
-	// queue: a class can queue, though nobody waits; then releases leave hints.
+	// queue: a class can queue, though no request waits; then releases leave hints.
 	queue bool
 }
 

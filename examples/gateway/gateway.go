@@ -128,7 +128,7 @@ func (g *gateway) readPolicy() (*policy.File, error) {
 	if err != nil {
 		return nil, inFile(o.policyFile, err)
 	}
-	// The library would take that for a policy by which nobody waits. Who names a
+	// The library would take that for a policy by which no request waits. Who names a
 	// file, or a model, meant something else.
 	if _, found := file.Find(o.model); !found {
 		return nil, fmt.Errorf("%s: no profile for the model %q in the policy, nor one at its top", o.policyFile, o.model)
@@ -199,9 +199,8 @@ func (g *gateway) reloaded(e reload.Event) {
 	}
 }
 
-// serve serves until ctx ends. Then new requests are refused, those who wait get
-// their turn, and answers are finished, all within the drain time; what is left is
-// cut off.
+// serve serves until ctx ends. Then new requests are refused, the waiters get their
+// turn, and answers are finished, all within the drain time; what is left is cut off.
 func (g *gateway) serve(ctx context.Context, stdout io.Writer) error {
 	listener, err := g.listen(ctx)
 	if err != nil {

@@ -24,6 +24,6 @@
 // started again at once. Without its peers a replica goes on alone: no request fails for
 // that, and Stats says so.
 //
-// Loads alone give no fairness between the replicas where classes queue: whoever frees a
-// rank is the first to see it free.
+// Loads alone give no fairness between the replicas where classes queue: the caller
+// that frees a rank is the first to see it free.
 package replicas

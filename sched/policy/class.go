@@ -163,9 +163,9 @@ func (c *Class) NeverQueues() (limit string, never bool) {
 	return "", false
 }
 
-// LimitReached reports the first limit that the usage by those who wait has
-// reached: requests, raw tokens, cached tokens, in this order. The bound is the
-// limit per worker times the number of workers, saturating.
+// LimitReached reports the first limit that the usage by the waiters has reached:
+// requests, raw tokens, cached tokens, in this order. The bound is the limit per worker
+// times the number of workers, saturating.
 func (c *Class) LimitReached(requests, raw, cached, workers int64) (limit string, usage, bound int64, reached bool) {
 	for _, l := range [...]struct {
 		name      string

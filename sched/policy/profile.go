@@ -62,8 +62,8 @@ func New(cfg Config) (*Profile, error) {
 	return p, nil
 }
 
-// Default returns the profile that holds where none is configured: one class
-// "default" with quantum 1, no threshold and no limit, so that nobody waits.
+// Default returns the profile that holds where none is configured: one class "default"
+// with quantum 1, no threshold and no limit, so that no request waits.
 func Default() *Profile { return byDefault() }
 
 var byDefault = sync.OnceValue(func() *Profile {

@@ -20,9 +20,9 @@ func (p *parser) notTaken(s *scope, at place, n *yaml.Node, instead string) {
 	}
 }
 
-// warnUnused notes the keys of a class that never apply, because nobody waits in it.
-// A limit of 0 asks for just that, but makes no sense beside what is for those who
-// wait.
+// warnUnused notes the keys of a class that never apply, because no request waits in
+// it. A limit of 0 asks for just that, but makes no sense beside what is for the
+// waiters.
 func (p *parser) warnUnused(s *scope, c *Class, i int) {
 	limited := func(limit *int64) bool { return limit != nil && *limit > 0 }
 	_, never := c.NeverQueues()

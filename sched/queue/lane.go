@@ -143,7 +143,7 @@ func (c *class[T]) makeFronts() {
 	}
 }
 
-// lane returns the lane of a key, nil if nobody waits in it.
+// lane returns the lane of a key, nil if no request waits in it.
 func (c *class[T]) lane(key string) *Lane[T] {
 	if key == "" {
 		return c.common

@@ -206,9 +206,9 @@ func (l *Line[T]) Serve(most int, b *Budget) Status {
 	return Done
 }
 
-// Arrive decides about an arrival of the class when nobody else can run: it is
-// admitted, rejected or queued; one that is queued has joined. Unless the status
-// is Done the arrival has left no trace, and is to be brought again.
+// Arrive decides about an arrival of the class when no other waiter can run: it is
+// admitted, rejected or queued; one that is queued has joined. Unless the status is
+// Done the arrival has left no trace, and is to be brought again.
 func (l *Line[T]) Arrive(class int, e *Entry[T], b *Budget) Status {
 	rules := l.host.Rules(class)
 	limit, never := rules.NeverQueues()
@@ -232,9 +232,9 @@ func (l *Line[T]) Arrive(class int, e *Entry[T], b *Budget) Status {
 	return l.admit(class, e, b)
 }
 
-// Join queues an arrival while others are still being served, so that its
-// priority or due time counts from now on. It reports false, and the arrival is to
-// be brought when nobody else can run, if its class never queues.
+// Join queues an arrival while others are still being served, so that its priority or
+// due time counts from now on. It reports false, and the arrival is to be brought when
+// no other waiter can run, if its class never queues.
 func (l *Line[T]) Join(class int, e *Entry[T], b *Budget) bool {
 	if _, never := l.host.Rules(class).NeverQueues(); never {
 		return false
@@ -392,8 +392,8 @@ func (l *Line[T]) Failed(now int64, most int) []*Entry[T] {
 	})
 }
 
-// Rebuild makes the queue anew from those who wait, after it was broken off in the
-// middle of a change. Deficits start at 0.
+// Rebuild makes the queue anew from the waiters, after it was broken off in the middle
+// of a change. Deficits start at 0.
 func (l *Line[T]) Rebuild() {
 	before := l.q
 	specs := make([]ClassSpec, len(before.classes))

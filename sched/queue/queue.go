@@ -203,11 +203,11 @@ func (q *Queue[T]) FreeDue(now int64, b *Budget) bool {
 	return true
 }
 
-// NextFree returns the earliest instant at which time alone may free a rank that
-// somebody waits for, NoDue if there is none.
+// NextFree returns the earliest instant at which time alone may free a rank that a
+// request waits for, NoDue if there is none.
 func (q *Queue[T]) NextFree() int64 { return q.watch.next() }
 
-// NextDue returns the earliest due time of those who wait, NoDue if none.
+// NextDue returns the earliest due time of the waiters, NoDue if none.
 func (q *Queue[T]) NextDue() int64 {
 	if q.due.len() == 0 {
 		return NoDue
@@ -248,10 +248,10 @@ func (q *Queue[T]) appendOverdue(late []*Entry[T], i int, now int64, most int) [
 	return q.appendOverdue(late, 2*i+2, now, most)
 }
 
-// Oldest returns the entry that arrived first, nil if nobody waits.
+// Oldest returns the entry that arrived first, nil if no request waits.
 func (q *Queue[T]) Oldest() *Entry[T] { return q.oldest }
 
-// All yields everyone who waits, in arrival order.
+// All yields every waiter, in arrival order.
 func (q *Queue[T]) All(yield func(*Entry[T]) bool) {
 	for e := q.oldest; e != nil; {
 		later := e.later

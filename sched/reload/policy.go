@@ -25,9 +25,9 @@ func noProfile(file *policy.File, model string) error {
 }
 
 // Policy watches a policy file until ctx ends, and gives the model's profile, as
-// policy.File.For picks it, to the target whenever that has changed. Those who wait
-// stay in line. A file that cannot be parsed changes nothing; nor does a change of
-// comments or of other models, so that it costs no class its deficit.
+// policy.File.For picks it, to the target whenever that has changed. Waiters stay in
+// line. A file that cannot be parsed changes nothing; nor does a change of comments or
+// of other models, so that it costs no class its deficit.
 //
 // Nor can a file take a profile away: one that has none for the model, neither its
 // own nor one at the top, as when it was just truncated, is refused with an error

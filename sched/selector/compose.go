@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// Policy is a selector of one's own, put together from the steps filter, score
-// and pick. Every function must be safe for concurrent use; one that panics, or a
-// score that is not finite, is the error of that request alone.
+// Policy is a custom selector, put together from the steps filter, score and pick.
+// Every function must be safe for concurrent use; one that panics, or a score that is
+// not finite, is the error of that request alone.
 type Policy struct {
 	// Name is what people see; default "policy".
 	Name string

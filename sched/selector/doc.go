@@ -30,12 +30,12 @@
 //
 // A selector must be safe for concurrent use: picks run on the goroutines of the
 // callers, many at a time. It gets a copy of what is decided by, so it cannot break
-// that. If it panics, fails, chooses a rank that is not there or by a cost that is
-// not finite, the request gets sched.ErrSelector with the details, and nobody else
-// notices; if it wants none of the candidates, which it says by [ErrNoCandidates],
-// sched.ErrNoEndpoints. A slow one holds up those who wait in line with the request,
-// and nobody else: bookings end, callers leave, and who need not wait in line does
-// not. Two things it must not do: wait for the scheduler, and end its goroutine.
+// that. If it panics, fails, chooses a rank that is not there or by a cost that is not
+// finite, the request gets sched.ErrSelector with the details, and nobody else notices;
+// if it wants none of the candidates, which it says by [ErrNoCandidates],
+// sched.ErrNoEndpoints. A slow one holds up the waiters in line with the request, and
+// nobody else: bookings end, callers leave, and who need not wait in line does not. Two
+// things it must not do: wait for the scheduler, and end its goroutine.
 //
 // That a request must wait is decided without the selector: by the load of all
 // its eligible ranks, those that a filter rules out included. What all requests of

@@ -10,9 +10,9 @@ import (
 var (
 	// ErrNonFinite is matched by every [*CostError].
 	ErrNonFinite = errors.New("selector: non-finite cost")
-	// ErrNoCandidates is returned for an [Input] without candidates, or none that
-	// may be chosen. A selector of one's own returns an error that matches it if it
-	// wants none of them.
+	// ErrNoCandidates is returned for an [Input] without candidates, or none that may
+	// be chosen. A custom selector returns an error that matches it if it wants none of
+	// them.
 	ErrNoCandidates = errors.New("selector: no candidates")
 )
 

@@ -39,11 +39,11 @@
 // A ticket spin lock was tried and lost: with 16 callers on two cores it falls from
 // 27 M to 0.08 M pairs/s, because the next owner is rarely running.
 //
-// An heir was tried and lost: a holder that had run a few epochs chose one of those
-// who wait, set the word to required, and woke it. The heir may leave at any
-// moment, so the mark of one that left while it was chosen had to stop the
-// hand-over; each hand-over cost a park and a wake of somebody whose own result was
-// not there yet; who waited worked for the others, who had theirs; and where only
-// leavers were left to serve there was no heir at all. A helper cannot leave, and
-// only one is started however often the turn is handed over before it comes.
+// An heir was tried and lost: a holder that had run a few epochs chose one of the
+// waiters, set the word to required, and woke it. The heir may leave at any moment, so
+// the mark of one that left while it was chosen had to stop the hand-over; each
+// hand-over cost a park and a wake of somebody whose own result was not there yet; who
+// waited worked for the others, who had theirs; and where only leavers were left to
+// serve there was no heir at all. A helper cannot leave, and only one is started
+// however often the turn is handed over before it comes.
 package sequencer

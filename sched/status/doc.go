@@ -1,6 +1,6 @@
-// Package status serves a page that shows a scheduler at work, and the same as
-// JSON: ranks with their load, classes with those who wait and for how long, and
-// what was decided lately.
+// Package status serves a page that shows a scheduler at work, and the same as JSON:
+// ranks with their load, classes with their waiters, how long these wait, and what was
+// decided lately.
 //
 //	recent := status.NewRecent(100)
 //	s, err := sched.New(config, sched.WithObserver(recent.Observe))

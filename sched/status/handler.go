@@ -19,8 +19,8 @@ type Config struct {
 	// Recent has what was decided lately; nil leaves that out. Its Observe must be
 	// given to the scheduler with sched.WithObserver.
 	Recent *Recent
-	// Heads is how many of those who wait are shown of each class; 0 means 10,
-	// negative none.
+	// Heads is how many of the waiters are shown of each class; 0 means 10, negative
+	// none.
 	Heads int
 	// Refresh is how often the page looks again; 0 means every second. It is at
 	// least 100 ms.

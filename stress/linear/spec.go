@@ -239,8 +239,8 @@ func (w *world) usage(s *state, class int) (u model.Usage) {
 	return u
 }
 
-// turn says whose turn it is among those who wait and can run, and how the round
-// stands once that one is served; −1 if nobody can run.
+// turn says whose turn it is among the waiters that can run, and how the round stands
+// once that one is served; −1 if nobody can run.
 func (w *world) turn(s *state) (served int, next *model.Round) {
 	classes := w.profiles[s.profile].Classes
 	best, costs, waiting := make([]int, len(classes)), make([]int64, len(classes)), make([]int, len(classes))

@@ -30,7 +30,7 @@ func Engines() []string {
 type Config struct {
 	// Engine is the name of the engine, one of Engines.
 	Engine string
-	// Profile is one of Profiles: nobody ever waits; one class; six classes of
+	// Profile is one of Profiles: no request ever waits; one class; six classes of
 	// which thresholds, quanta and limits change now and then; three that all cap the
 	// requests of a rank, without transfers.
 	Profile string

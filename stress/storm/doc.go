@@ -28,9 +28,9 @@
 //     the requests of a rank and nobody transfers, Loads never shows more.
 //   - 2, book before answer. What the book has, Loads must show.
 //   - 3, no bypass. Within a lane, decisions come in ticket order, and whoever is
-//     pinned to a rank does not pass one who waits for any rank. Who was passed
-//     may only have left. With Config.Exact the witness is known, and then the
-//     same holds between all lanes of a class, rank by rank.
+//     pinned to a rank does not pass a waiter for any rank. Who was passed may only
+//     have left. With Config.Exact the witness is known, and then the same holds
+//     between all lanes of a class, rank by rank.
 //   - 5 and 6, no lost wake-up. When nothing moves, nobody who waits could run by
 //     the loads, the thresholds and the topology.
 //   - 7, conservation. When nothing moves, the load of each rank is the sum over

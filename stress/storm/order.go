@@ -127,7 +127,7 @@ func (o *order) hadTheTurn(w *waiter, class, lane string, rank sched.RankID) boo
 	}
 }
 
-// checkEmpty is called when nobody waits and all was told.
+// checkEmpty is called when no request waits and all was told.
 func (o *order) checkEmpty() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 )
 
-// inspectWaiting: nobody who waits could run, and the counters of the classes
-// are the sums over those who wait.
+// inspectWaiting: nobody who waits could run, and the counters of the classes are the
+// sums over the waiters.
 func (s *storm) inspectWaiting(w *world, stats *sched.Stats, loads map[sched.RankID]sched.RankLoad, fault func(int, string, ...any)) {
 	pending, tokens := make(map[string]int64), make(map[string]int64)
 	var waiting []*sched.Request

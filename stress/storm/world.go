@@ -144,7 +144,7 @@ policy_classes:
   - {name: old, quantum: 300, queue_policy: wspt, prefill_busy_threshold: 0, max_requests_per_rank: 3, choose_from: idle, max_queue_age: 0.02, guard_after: 0.02, endpoint_wait: 0.05}
 `
 
-// openPolicy takes the thresholds away, so that everyone who waits may go.
+// openPolicy takes the thresholds away, so that every waiter may go.
 const openPolicy = `
 default_policy_family: f
 uncached_isl_buckets: [{min_tokens: 0, bucket: all}]

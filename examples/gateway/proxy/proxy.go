@@ -119,10 +119,10 @@ func (p *Proxy) Handle(pattern string, h http.Handler) { p.mux.Handle(pattern, h
 // ServeHTTP serves the API.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
 
-// Shutdown has /healthz say so, refuses new requests, lets those who wait have their
-// turn, and returns when all answers are finished or ctx has ended. Keep the server
-// listening until then: who comes meanwhile is told to go elsewhere, which is more
-// than a refused connection says.
+// Shutdown has /healthz say so, refuses new requests, lets the waiters have their turn,
+// and returns when all answers are finished or ctx has ended. Keep the server listening
+// until then: who comes meanwhile is told to go elsewhere, which is more than a refused
+// connection says.
 func (p *Proxy) Shutdown(ctx context.Context) error {
 	p.closing.Store(true)
 	err := p.Scheduler.Shutdown(ctx)
