@@ -44,19 +44,18 @@ type decoder struct {
 type draft struct {
 	event
 	tag         kind
-	names, left list  // of hashes, and of how many copies are left of each
-	keys        int64 // where extra keys stand, 0 for none
+	names, left list // of hashes, and of how many copies are left of each
+	keys        int  // where extra keys stand, 0 for none
 	loraID      int64
 	space       Namespace
 }
 
 type list struct {
-	at int64
-	n  int
+	at, n int
 }
 
 func (d *decoder) batch() error {
-	c, err := d.r.dec.PeekCode()
+	c, err := d.r.peek()
 	if err != nil {
 		return err
 	}
@@ -71,7 +70,7 @@ func (d *decoder) batch() error {
 		}
 		switch string(key) {
 		case "ts":
-			d.b.Time, err = d.r.dec.DecodeFloat64()
+			d.b.Time, err = d.r.float()
 		case "events":
 			err = d.events()
 		case "data_parallel_rank":
@@ -91,7 +90,7 @@ func (d *decoder) batchArray() error {
 	if n < 2 {
 		return errType
 	}
-	if d.b.Time, err = d.r.dec.DecodeFloat64(); err != nil {
+	if d.b.Time, err = d.r.float(); err != nil {
 		return err
 	}
 	if err = d.events(); err != nil {
@@ -120,14 +119,14 @@ func (d *decoder) rank() error {
 func (d *decoder) events() error {
 	n, err := d.r.array()
 	for ; n > 0 && err == nil; n-- {
-		start := d.r.offset()
+		start := d.r.at
 		mark := [...]int{len(d.b.hashes), len(d.b.tokens), len(d.b.events)}
 		if d.event() == nil {
 			continue
 		}
 		// Where a bad event ends is known by its shape alone.
 		d.b.hashes, d.b.tokens, d.b.events = d.b.hashes[:mark[0]], d.b.tokens[:mark[1]], d.b.events[:mark[2]]
-		d.r.seek(start)
+		d.r.at = start
 		if err = d.r.skip(); err == nil {
 			d.b.Bad++
 		}
@@ -138,7 +137,7 @@ func (d *decoder) events() error {
 // event reads one event to its end.
 func (d *decoder) event() error {
 	d.e = draft{event: event{keyed: math.MaxUint32, group: noGroup, root: true}, loraID: -1}
-	c, err := d.r.dec.PeekCode()
+	c, err := d.r.peek()
 	if err != nil {
 		return err
 	}
@@ -150,9 +149,9 @@ func (d *decoder) event() error {
 	if err != nil {
 		return err
 	}
-	end := d.r.offset()
+	end := d.r.at
 	err = d.keep()
-	d.r.seek(end)
+	d.r.at = end
 	return err
 }
 
@@ -258,7 +257,9 @@ func (d *decoder) field(name string) (err error) {
 	case "lora_id":
 		var null bool
 		if null, err = d.r.null(); err == nil && !null {
-			d.e.loraID, err = d.r.dec.DecodeInt64()
+			var n uint64
+			n, err = d.r.integer()
+			d.e.loraID = int64(n)
 		}
 	case "medium":
 		err = d.medium()
@@ -267,7 +268,7 @@ func (d *decoder) field(name string) (err error) {
 	case "cache_salt":
 		d.e.space.Salt, err = d.r.name()
 	case "extra_keys":
-		d.e.keys = d.r.offset()
+		d.e.keys = d.r.at
 		err = d.r.skip()
 	case "group_idx":
 		err = d.optional(&d.e.group)
@@ -295,7 +296,7 @@ func (d *decoder) optional(n *uint32) error {
 
 // list passes over a list and says where it stands.
 func (d *decoder) list() (list, error) {
-	at := d.r.offset()
+	at := d.r.at
 	n, err := d.r.array()
 	for i := 0; i < n && err == nil; i++ {
 		err = d.r.skip()
@@ -310,7 +311,7 @@ func (d *decoder) tokens() error {
 	if n <= 0 || err != nil {
 		return err
 	}
-	c, err := d.r.dec.PeekCode()
+	c, err := d.r.peek()
 	if err != nil {
 		return err
 	}
@@ -369,11 +370,11 @@ func (d *decoder) medium() error {
 // lora reads the adapter's name. For a while SGLang had a map with the cache salt in
 // its place.
 func (d *decoder) lora() error {
-	c, err := d.r.dec.PeekCode()
+	c, err := d.r.peek()
 	if err != nil {
 		return err
 	}
-	if !msgpcode.IsFixedMap(c) && c != msgpcode.Map16 && c != msgpcode.Map32 {
+	if !isMap(c) {
 		d.e.space.LoRA, err = d.r.name()
 		return err
 	}
@@ -436,7 +437,7 @@ func (d *decoder) keep() error {
 	if e.hashes, err = d.numbers(d.e.names, d.r.hash); err != nil {
 		return err
 	}
-	if e.copies, err = d.numbers(d.e.left, d.r.dec.DecodeUint64); err != nil {
+	if e.copies, err = d.numbers(d.e.left, d.r.integer); err != nil {
 		return err
 	}
 	if e.copies.n > 0 && e.copies.n != e.hashes.n {
@@ -472,7 +473,7 @@ func (d *decoder) settleStored() error {
 	if d.e.keys == 0 {
 		return nil
 	}
-	d.r.seek(d.e.keys)
+	d.r.at = d.e.keys
 	n, err := d.r.array()
 	for i := 0; i < n && err == nil; i++ {
 		var other bool
@@ -487,7 +488,7 @@ func (d *decoder) settleStored() error {
 // more than its namespace. The salt comes with the first block of a chain only, as a
 // text beside the adapter's name.
 func (d *decoder) extra(first bool) (other bool, err error) {
-	c, err := d.r.dec.PeekCode()
+	c, err := d.r.peek()
 	if err != nil {
 		return true, err
 	}
@@ -497,7 +498,7 @@ func (d *decoder) extra(first bool) (other bool, err error) {
 	n, err := d.r.array()
 	salts := 0
 	for ; n > 0 && err == nil; n-- {
-		if c, err = d.r.dec.PeekCode(); err != nil {
+		if c, err = d.r.peek(); err != nil {
 			break
 		}
 		if !msgpcode.IsString(c) {
@@ -523,7 +524,7 @@ func (d *decoder) numbers(l list, read func() (uint64, error)) (stretch, error) 
 	if l.n == 0 {
 		return stretch{}, nil
 	}
-	d.r.seek(l.at)
+	d.r.at = l.at
 	if _, err := d.r.array(); err != nil {
 		return stretch{}, err
 	}
