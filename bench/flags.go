@@ -36,6 +36,8 @@ type options struct {
 	harness       bool
 	verdict       bool
 
+	replicas int
+
 	simulate simulateOptions
 	micro    microOptions
 }
@@ -73,6 +75,7 @@ func parseFlags(args []string, engines []namedEngine, stderr io.Writer) (*option
 	f.BoolVar(&o.sort, "sort", false, "sort a trace that is not in the order of time, instead of failing where time goes back")
 	f.BoolVar(&o.actorIndex, "actor-index", true, "let the actor engines select through the same indexes as the sharded one")
 	f.Int64Var(&o.maxBatched, "max-batched", 8192, "tokens per batch that each worker announces; busy thresholds that are a fraction go by it")
+	f.IntVar(&o.replicas, "replicas", 0, "measure so many replicas that count each other's load over NATS: when bookings are visible, what messages cost, how often two take one rank")
 	o.simulate.register(f)
 	o.micro.register(f)
 	f.BoolVar(&o.verdict, "verdict", true, "before the replay, the three closed loops that say what each engine can do")
@@ -93,6 +96,9 @@ func parseFlags(args []string, engines []namedEngine, stderr io.Writer) (*option
 
 	var errs []error
 	var err error
+	if set["replicas"] {
+		return o, o.checkReplicas(set, f.NArg())
+	}
 	errs = append(errs, o.simulate.check(set)...)
 	if !o.simulate.on && o.micro.wanted(set) {
 		if errs = append(errs, o.micro.check(set, ranks, *engineNames)...); f.NArg() > 0 {

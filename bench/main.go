@@ -5,7 +5,8 @@
 //
 // With -scenario or -quick it compares the engines in many closed loops instead,
 // and holds what they reach against what is required. With -simulate it compares
-// selectors and class settings in virtual time. -json and -html write down what was
+// selectors and class settings in virtual time, with -replicas it measures schedulers that
+// count each other's load. -json and -html write down what was
 // run, whatever that was.
 //
 // It exits with 0 if every request was scheduled and nothing was left behind, 1
@@ -55,6 +56,9 @@ func run(ctx context.Context, args []string, engines []namedEngine, stdout, stde
 	}
 	if err == nil && o.micro.on {
 		return runMicro(ctx, &o.micro, stdout, stderr, terminal)
+	}
+	if err == nil && o.replicas > 0 {
+		return runReplicas(ctx, o, stdout, stderr, terminal)
 	}
 	if err == nil && len(o.engines) == 0 {
 		err = errors.New("there is no engine to run")

@@ -28,6 +28,8 @@ Compares them in many small closed loops, against what is required:
 		[-json FILE] [-html FILE] [-cpuprofile FILE]
 Compares selectors and class settings in virtual time:
 	go run ./bench -simulate [-trace FILE] [-settings NAME,...] [-policy FILE]... [-json FILE] [-html FILE]
+Measures schedulers in several processes that count each other's load:
+	go run ./bench -replicas N [-html FILE]
 `
 
 const (

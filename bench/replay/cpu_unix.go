@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// cpuTime returns the processor time the process has used, user and system.
-func cpuTime() time.Duration {
+// CPUTime returns the processor time the process has used, user and system.
+func CPUTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0

@@ -191,11 +191,11 @@ func (d *driver) run(ctx context.Context) {
 		d.watch(ctx, stop)
 	}()
 
-	cpu := cpuTime()
+	cpu := CPUTime()
 	d.start = time.Now()
 	d.drive(ctx)
 	d.result.Wall = time.Since(d.start)
-	d.result.CPU = cpuTime() - cpu
+	d.result.CPU = CPUTime() - cpu
 	close(stop)
 	<-watched
 	cause := context.Cause(ctx)
