@@ -202,9 +202,9 @@ func (b *Booking) AddOutputBlockWithDecay(decay float64) error {
 	return b.s.addDecayedOutputBlock(b.rec, b.rec.held.Load(), decay)
 }
 
-// Transfer moves the booking to another existing rank, in one step; no other
-// rule is applied. The handle goes along to the new attempt. Its own rank is
-// ErrUnchanged, a rank that does not exist ErrNoEndpoints.
+// Transfer moves the booking to another existing rank, in one step; no other rule is
+// applied. The handle then stands for the new attempt. Its own rank is ErrUnchanged, a
+// rank that does not exist ErrNoEndpoints.
 func (b *Booking) Transfer(to RankID) (Placement, error) {
 	if !b.made() {
 		return Placement{}, unmade()
@@ -228,8 +228,8 @@ func (b *Booking) Release() error {
 	return err
 }
 
-// Detach leaves the booking to whoever knows its id and attempt: it is not
-// reclaimed when this handle becomes garbage.
+// Detach leaves the booking to code that knows its id and attempt: it is not reclaimed
+// when this handle becomes garbage.
 func (b *Booking) Detach() {
 	if b.made() && b.cleanup != nil {
 		b.cleanup.Stop()

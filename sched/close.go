@@ -33,9 +33,9 @@ func (s *Scheduler) Recheck(ctx context.Context) error {
 
 // Shutdown refuses new requests, lets the waiters go on until no request waits or ctx
 // ends, then closes the scheduler and, as long as ctx allows, waits until observers
-// have been told. It does not wait for bookings to be released: Stats().Live says how
-// many are left. It returns the context's error if that ended first; those who still
-// waited are answered ErrClosed.
+// have received all events. It does not wait for bookings to be released: Stats().Live
+// says how many are left. It returns the context's error if that ended first; requests
+// that still wait get ErrClosed.
 func (s *Scheduler) Shutdown(ctx context.Context) error {
 	if err := s.contextGiven(ctx); err != nil {
 		return err
@@ -66,9 +66,9 @@ func (s *Scheduler) Close() error {
 	return s.await(context.Background(), func() bool { return s.waiting.Load() == 0 })
 }
 
-// Settle waits until nothing moves: nobody has the turn, no arrival is
-// undecided, and every decision and event has been told. It is a door for
-// tests and simulations; with other callers active it may never come true.
+// Settle waits until nothing moves: the turn is free, no arrival is undecided, and
+// hooks and observers have received every decision and event. It is for tests and
+// simulations; while other callers are active it may never return.
 func (s *Scheduler) Settle(ctx context.Context) error {
 	if err := s.contextGiven(ctx); err != nil {
 		return err
@@ -79,9 +79,8 @@ func (s *Scheduler) Settle(ctx context.Context) error {
 	})
 }
 
-// await polls for something that is rarely waited for, at first eagerly and then
-// with growing pauses up to a millisecond, so that the hot path need not tell
-// anybody about it.
+// await polls for something that is rarely waited for, at first eagerly and then with
+// growing pauses up to a millisecond, so that the hot path need not signal it.
 func (s *Scheduler) await(ctx context.Context, done func() bool) error {
 	pause := time.Microsecond
 	for spins := 0; !done(); spins++ {

@@ -19,9 +19,9 @@ type Config struct {
 
 	// Profile is the policy profile. Nil takes it from Policy.
 	Profile *policy.Profile
-	// Policy is a policy file, of which Model picks the profile: the model's,
-	// else the root's. Nil, or a file with neither: one class "default" that
-	// never queues. The logger is told of such a file.
+	// Policy is a policy file, of which Model picks the profile: the model's, else the
+	// root's. Nil, or a file with neither: one class "default" that never queues. The
+	// logger receives a record of such a file.
 	Policy *policy.File
 	Model  string
 

@@ -3,7 +3,7 @@ package sched
 // DecisionKind says what was decided.
 type DecisionKind uint8
 
-// The kinds of decisions a hook is told of.
+// The kinds of decisions.
 const (
 	// DecisionAdmitted: the request was booked, or answered if it was a query.
 	DecisionAdmitted DecisionKind = iota + 1
@@ -31,11 +31,11 @@ func (k DecisionKind) String() string {
 	}
 }
 
-// Decision is what a decision hook is told, in decision order.
+// Decision is what a decision hook receives, in decision order.
 type Decision struct {
 	Kind    DecisionKind
 	Request string
-	// Query tells a query from a request that is booked.
+	// Query is set for a query, which is answered and not booked.
 	Query bool
 	// Placement is set when Kind is DecisionAdmitted.
 	Placement Placement

@@ -5,7 +5,7 @@ import "time"
 // EventKind says what happened to a request.
 type EventKind uint8
 
-// What an observer is told of. The events of one request come in this order.
+// The kinds of events. Those of one request come in this order.
 const (
 	// EventQueued: the request has to wait.
 	EventQueued EventKind = iota + 1
@@ -44,7 +44,7 @@ func (k EventKind) String() string {
 // Ended reports whether an event of this kind ends a booking.
 func (k EventKind) Ended() bool { return k >= EventReleased && k <= EventLeaked }
 
-// cause is what the owner is told of a booking that ended so, nil if nothing.
+// cause is the error that the owner gets for a booking that ended so, nil if none.
 func (k EventKind) cause() error {
 	switch k {
 	case EventExpired:
@@ -64,7 +64,7 @@ type Event struct {
 	// Class is the name of the policy class the request was put in; empty if it
 	// was refused before it had one.
 	Class string
-	// Query tells a query from a request that is booked.
+	// Query is set for a query, which is answered and not booked.
 	Query bool
 	// Placement says where the request is or, if its booking has ended, was;
 	// nothing before EventGranted.
@@ -77,8 +77,8 @@ type Event struct {
 	Err error
 }
 
-// Waited returns how long the request has waited for its grant, or had until it
-// was refused.
+// Waited returns how long the request waited for its grant or, if it was refused, until
+// then.
 func (e *Event) Waited() time.Duration {
 	if e.Granted.IsZero() {
 		return e.Time.Sub(e.Arrival)
@@ -86,8 +86,7 @@ func (e *Event) Waited() time.Duration {
 	return e.Granted.Sub(e.Arrival)
 }
 
-// Observer is told events, one at a time, on a goroutine of its own that lives
-// only while there are any. It may take its time and call the scheduler: nobody
-// waits for it but Settle and Shutdown, which it must not call therefore. A panic is
-// recovered and counted.
+// Observer receives events, one at a time, on a separate goroutine that exists only
+// while events are pending. It may be slow and may call the scheduler; it must not call
+// Settle or Shutdown, which wait for it. A panic is recovered and counted.
 type Observer func(Event)

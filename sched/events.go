@@ -2,17 +2,17 @@ package sched
 
 import "errors"
 
-// What observers are told, and in which order. A request's events are pushed
-// by whoever knows that the one before was:
+// What observers receive, and in which order. The goroutine that pushes an event of a
+// request knows that the one before was pushed:
 //
-//   - queued: by the holder of the turn, in the step that counts the request.
-//     Who leaves is counted off after that, or is never counted;
+//   - queued: by the holder of the turn, in the step that counts the request. A leaver
+//     is counted off after that, or is never counted;
 //   - granted, rejected: by the owner, once it knows the outcome;
 //   - prefill done, transferred: under the lock of the booking's rank;
-//   - the end: by whoever ended the booking. If the grant has not been told by
-//     then, because the owner is yet to come by, the end is left to the owner.
+//   - the end: by the goroutine that ended the booking. If the owner has not pushed the
+//     grant by then, it pushes the end too.
 
-// begin begins a life, if somebody observes.
+// begin begins a life, if there are observers.
 func (s *Scheduler) begin() *life {
 	if !s.outbox.Observes() {
 		return nil
@@ -68,9 +68,9 @@ func (s *Scheduler) tellStep(rec *record, kind EventKind, p Placement) {
 	}
 }
 
-// tellEnded tells of the end of a booking that was granted, as soon as that is
-// told. REQUIRES: the booking has just been taken off its rank by the caller, so
-// nobody writes to the record any more.
+// tellEnded tells of the end of a booking that was granted, as soon as that is told.
+// REQUIRES: the booking has just been taken off its rank by the caller, so no other
+// goroutine writes to the record any more.
 func (s *Scheduler) tellEnded(rec *record, kind EventKind) {
 	l := rec.life
 	if l == nil && kind == EventReleased {

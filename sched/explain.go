@@ -109,24 +109,24 @@ type RankExplanation struct {
 	HostBlocks      float64 `json:"host_blocks,omitempty"`
 	DiskBlocks      float64 `json:"disk_blocks,omitempty"`
 	PotentialBlocks int64   `json:"potential_blocks,omitempty"`
-	// Cost is the KV cost with its terms, of ranks that can be chosen; nil if it is
-	// not finite, which is an error. Score is what another selector goes by, lower
-	// is better: active requests, or what a selector.Scorer says. Nil: nothing.
+	// Cost is the KV cost with its terms, of ranks that can be chosen; nil if it is not
+	// finite, which is an error. Score is what another selector compares, lower is
+	// better: active requests, or what a selector.Scorer says; nil if there is none.
 	Cost  *selector.CostParts `json:"cost,omitempty"`
 	Score *float64            `json:"score,omitempty"`
 }
 
-// Explain says what Schedule would do with the request now and why: for each
-// rank, whether it is eligible or what speaks against it, what it would cost and
-// of what the cost is made, and for which classes it is busy; and where the
-// request would stand in line. While nothing else moves, Schedule then does just
-// that. It changes nothing: it books nothing, is not counted, draws no random
-// number of the scheduler's, moves no round robin and takes no turn, so that it
-// works while the scheduler is held up. The id may be empty.
+// Explain says what Schedule would do with the request now and why: for each rank,
+// whether it is eligible and if not why, what it would cost with the parts of the cost,
+// and for which classes it is busy; and where the request would stand in line. While
+// nothing else moves, Schedule then does just that. It changes nothing: it books
+// nothing, is not counted, draws no random number of the scheduler's, moves no round
+// robin and takes no turn, so that it works while the scheduler is held up. The id may
+// be empty.
 //
-// It costs O(ranks × classes + waiting), and allocates: it is for people and
-// for tests, not for each request. The selector is asked as for Select; one of
-// one's own may implement selector.Scorer to have its scores shown.
+// It costs O(ranks × classes + waiting), and allocates: it is for people and for tests,
+// not for each request. The selector is asked as for Select; a custom one may implement
+// selector.Scorer to show its scores.
 //
 // The only error is ErrInvalid, for a request that breaks a rule in itself. Any
 // other refusal is an outcome to explain.

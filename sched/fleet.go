@@ -14,8 +14,8 @@ import (
 // Several schedulers before one pool: each is told what load the others cause on the
 // ranks, and counts it as load. Who carries the news is not its business.
 
-// PeerID numbers the other schedulers that a scheduler is told of. Whoever tells it
-// gives the numbers out; one that restarts should get another.
+// PeerID numbers the other schedulers that a scheduler receives loads of. The caller of
+// SetPeerLoads chooses the numbers; a peer that restarts should get a new one.
 type PeerID uint32
 
 // PeerLoad is load that others cause on a rank.
@@ -40,11 +40,11 @@ type CausedLoad struct {
 	Fades bool
 }
 
-// Fleet is told when there is something to tell the peers of a scheduler.
+// Fleet is notified when the peers of a scheduler should get its load.
 type Fleet interface {
 	// Changed is called when the load that this scheduler causes has moved: once until
-	// the next OwnLoads. It is called by whoever moved it, outside all locks, so it must
-	// not block; it must not call the scheduler.
+	// the next OwnLoads. It is called by the goroutine that moved it, outside all locks,
+	// so it must not block; it must not call the scheduler.
 	Changed()
 }
 
@@ -153,9 +153,9 @@ func (p *peers) appendGone(dst []CausedLoad, mark uint64) []CausedLoad {
 
 // SetPeerLoads replaces what a peer causes on those ranks. A load whose version is not
 // above the one known is old news and ignored. From then on it counts wherever load
-// counts: who is busy, what a rank costs, Explain, Loads. Where it falls, the waiters
-// are looked at again, as after a release. Numbers out of range are cut, ranks that are
-// not known are kept for when they come, up to 4,096 for each peer.
+// counts: busy ranks, costs, Explain, Loads. Where it falls, the waiters are looked at
+// again, as after a release. Numbers out of range are cut, ranks that are not known are
+// kept for when they come, up to 4,096 for each peer.
 func (s *Scheduler) SetPeerLoads(peer PeerID, loads []CausedLoad) {
 	if s.made() != nil || len(loads) == 0 {
 		return

@@ -10,12 +10,12 @@ import (
 )
 
 // OverlapRefresher looks up which ranks hold part of a prompt, given its block hashes.
-// It is called on the goroutine of the caller that waited, which is told only
-// afterwards; no other caller waits for it. ctx is that caller's. If it fails or
-// panics, the old overlaps stand. It must not end its goroutine.
+// It is called on the goroutine of the caller that waited, before Schedule returns
+// there; no other caller waits for it. ctx is that caller's. If it fails or panics, the
+// old overlaps stand. It must not end its goroutine.
 type OverlapRefresher func(ctx context.Context, blocks []uint64) ([]Overlap, error)
 
-// PrefillWork is what a prefill estimator is told.
+// PrefillWork is what a prefill estimator receives.
 type PrefillWork struct {
 	Rank RankID
 	// Tokens are to be computed: the input less what the rank has cached.

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 )
 
-// What the logger is told. Each of these is rare, or told at its first, second,
+// What the logger receives. Each of these is rare, or logged at its first, second,
 // fourth, eighth … occurrence only.
 
 // hookPanicked counts a panic that was recovered. REQUIRES: no locks.
@@ -49,7 +49,7 @@ func (s *Scheduler) logHintsOverflowed(n int64) {
 	}
 }
 
-// logEnded is told of bookings that ended without their owner.
+// logEnded logs bookings that ended without their owner.
 func (s *Scheduler) logEnded(kind EventKind, id string, p Placement) {
 	s.outbox.Log(slog.LevelWarn, "turnstile: booking "+kind.String(), slog.String("request", id),
 		slog.String("rank", p.Rank.String()), slog.Uint64("attempt", p.Attempt))

@@ -13,12 +13,11 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
-// Booking is a live claim on a rank. Its owner reports what becomes of the
-// request and releases it. Methods may be called from any goroutine, after
-// Close too; they never wait for anyone's turn and are idempotent: a call that
-// finds nothing to change returns ErrUnchanged (a second Release too: the error
-// names the request), one whose attempt was overtaken
-// by a transfer by id returns ErrStaleAttempt.
+// Booking is a live claim on a rank. Its owner reports what becomes of the request and
+// releases it. Methods may be called from any goroutine, after Close too; they never
+// wait for a turn and are idempotent. A call that finds nothing to change returns
+// ErrUnchanged (a second Release too: the error names the request). A call after a
+// transfer by id returns ErrStaleAttempt.
 type Booking struct {
 	_   noCopy
 	s   *Scheduler
@@ -42,12 +41,13 @@ type record struct {
 	potential int64
 	overlaps  overlaps.Kept // as asked for, or as refreshed; set to the rank it is on
 	terms     *terms        // what else it asked for; nil if nothing
-	// done is the channel of Done, once somebody asked or the booking ended
-	// without its owner: then it says why, see Scheduler.expired.
+	// done is the channel of Done, once Done was called or the booking ended without
+	// its owner: then it says why, see Scheduler.expired.
 	done atomic.Pointer[chan struct{}]
-	// cancel cancels the context of Do's callback, with the reason as the cause.
-	// Written by Do once, before it looks whether the booking has ended; read by whoever
-	// ends the booking without its owner, after done was written: so one of them sees it.
+	// cancel cancels the context of Do's callback, with the reason as the cause. Written
+	// by Do once, before it looks whether the booking has ended; read by the goroutine
+	// that ends the booking without its owner, after done was written: so one of them
+	// sees it.
 	cancel atomic.Pointer[context.CancelCauseFunc]
 	// held is the attempt the owner's handle stands for; moved by the handle's
 	// own Transfer only.

@@ -26,11 +26,11 @@ type Request struct {
 	// requests that wait or are booked; Select does not look at it.
 	ID string
 
-	// ISL is the input sequence length in tokens, at least 0. It is what queueing
-	// goes by: a request of 0 tokens never makes a rank busy.
+	// ISL is the input sequence length in tokens, at least 0. Queueing counts it: a
+	// request of 0 tokens never makes a rank busy.
 	ISL int64
-	// ExpectedOSL is the expected output length in tokens, 0 for unknown. It is
-	// given to the prefill estimator and reported, nothing more.
+	// ExpectedOSL is the expected output length in tokens, 0 for unknown. The prefill
+	// estimator receives it; it is reported, and has no other use.
 	ExpectedOSL int64
 	// Blocks holds one hash per full prompt block. Each commits to its whole
 	// prefix, so that equal hashes mean equal ancestry. More of them than ISL has room
@@ -113,11 +113,10 @@ type Worker struct {
 	// Endpoint is an opaque address that placements on this worker carry.
 	Endpoint string
 	// Incarnation says which process this is: a name that no other process with the
-	// same id has, such as the time at which it started. The first one named holds;
-	// a worker that comes with another is another process, which takes the place of
-	// the one before with nothing of its load. Empty means unknown: then the id must
-	// be unique per process, or a process that comes back is taken for the one that
-	// went.
+	// same id has, such as the time at which it started. The first one named holds; a
+	// worker announced with another one is another process, which replaces the one
+	// before and starts without load. Empty means unknown: then the id must be unique
+	// for each process, or a new process is taken for the old one.
 	Incarnation string
 }
 

@@ -6,13 +6,13 @@ import (
 )
 
 // roll lists the waiters in one class, in no order of meaning, as a ring around a head.
-// It exists so that whoever wants to see the line need not have the turn: the holder
-// may be held up by a selector of the embedder's, and that is when people look. All of
-// it is guarded by ledger.mu, which is held for its upkeep anyway.
+// It exists so that the line can be read without the turn: a slow selector may hold up
+// the holder, and then people want to look. All of it is guarded by ledger.mu, which is
+// held for its upkeep anyway.
 type roll struct{ head rollPlace }
 
-// rollPlace is a place on a roll: a job's, the head, or that of somebody on the
-// way along the ring.
+// rollPlace is a place on a roll: a job's, the head, or that of a reader on its way
+// along the ring.
 type rollPlace struct {
 	job        *job // nil for the head and for who is on the way
 	prev, next *rollPlace
@@ -47,9 +47,9 @@ func (p *rollPlace) leave() {
 const seenAtOnce = 128
 
 // eachWaiting calls see for the waiters in a class of a profile, under the lock; for
-// nobody while the classes still stand for another profile. A long roll is gone through
-// in pieces: who comes or leaves in between may be seen or not, and nobody is seen
-// twice. If the classes are made anew meanwhile, it ends.
+// none while the classes still stand for another profile. A long roll is read in
+// pieces: a request that arrives or leaves in between may be seen or not, and none is
+// seen twice. If the classes are rebuilt meanwhile, it ends.
 func (l *ledger) eachWaiting(p *policy.Profile, class int, see func(*job)) {
 	var way rollPlace
 	l.mu.Lock()

@@ -91,10 +91,10 @@ type ClassLine struct {
 	// Heads are the first of the waiters, in the order in which they would go if all
 	// could run.
 	Heads []Waiter `json:"heads,omitempty"`
-	// Oldest is the longest that anybody in the class has waited.
+	// Oldest is the longest that any waiter of the class has waited.
 	Oldest time.Duration `json:"oldest_ns"`
-	// EndpointUntil is when the first of those who have no rank that they may use, and
-	// wait for one, gives up; zero if nobody does.
+	// EndpointUntil is when the first of the waiters that have no usable rank will
+	// fail; zero if there is none.
 	EndpointUntil time.Time `json:"endpoint_until,omitzero"`
 }
 
@@ -124,10 +124,10 @@ type Waiter struct {
 	Lane string `json:"lane"`
 }
 
-// Snapshot returns what there is to see, with the first so many of the waiters in each
-// class; 0, or less, is none. It changes nothing and takes no turn: a scheduler that is
-// held up, by a slow selector for instance, can be looked at. It costs O(ranks ×
-// classes + waiting × log heads).
+// Snapshot returns the state of the scheduler, with up to heads waiters of each class;
+// 0 or less is none. It changes nothing and takes no turn: a scheduler that is held up,
+// by a slow selector for instance, can be looked at. It costs O(ranks × classes +
+// waiting × log heads).
 func (s *Scheduler) Snapshot(heads int) Snapshot {
 	if s.made() != nil {
 		return Snapshot{}

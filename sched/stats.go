@@ -26,8 +26,9 @@ type ClassStats struct {
 	// counted is forgotten once 256 others have gone after it.
 	Admitted int64            `json:"admitted,omitempty"`
 	Rejected map[string]int64 `json:"rejected,omitempty"`
-	// Waits are the times, in seconds, for which those admitted had stood in line.
-	// Who was admitted at once is not counted. As with Admitted, the name counts.
+	// Waits are the times, in seconds, for which admitted requests had stood in line.
+	// Requests that were admitted at once are not counted. As with Admitted, the name
+	// counts.
 	Waits Histogram `json:"wait_seconds,omitzero"`
 }
 
@@ -39,9 +40,9 @@ type Stats struct {
 	Version string `json:"version"`
 	// Classes are in the order of the profile.
 	Classes []ClassStats `json:"classes,omitempty"`
-	// Waiting is the number of requests that wait, in all classes. It is raised
-	// before a request has its place in line, so it can be ahead of the sum of
-	// Pending: who needs to know that they stand in order looks at Pending.
+	// Waiting is the number of requests that wait, in all classes. It is raised before
+	// a request has its place in line, so it can be ahead of the sum of Pending for a
+	// moment.
 	Waiting int64 `json:"waiting"`
 	// Live is the number of live bookings of this scheduler's.
 	Live int64 `json:"live"`
@@ -123,8 +124,8 @@ func (s *Scheduler) Loads() []RankLoad {
 // PotentialLoad is the load of a rank as projected for a request.
 type PotentialLoad struct {
 	RankLoad
-	// PotentialPrefillTokens are the active ones and those the request would
-	// bring.
+	// PotentialPrefillTokens are the active tokens and those that the request would
+	// add.
 	PotentialPrefillTokens int64
 	// PotentialDecodeBlocks are the active blocks and those the request would add:
 	// its block hashes but for those that begin it and are live there. A prompt

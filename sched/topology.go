@@ -9,12 +9,12 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
-// UpsertWorker adds a worker or updates the one of that id. Ranks that stay keep
-// their load; the bookings of ranks that go end at once. A worker that names another
+// UpsertWorker adds a worker or updates the one of that id. Ranks that stay keep their
+// load; the bookings of ranks that go end at once. A worker that names another
 // incarnation than the one known is removed and added, in one step: its bookings end,
-// its draining and setting aside too. Incarnations have no order, so the one
-// announced last must be the last. An invalid worker changes nothing; the
-// error matches ErrInvalid and names every rule that the worker breaks.
+// its draining and setting aside too. Incarnations have no order, so announce the
+// latest one last. An invalid worker changes nothing; the error matches ErrInvalid and
+// names every rule that the worker breaks.
 func (s *Scheduler) UpsertWorker(w Worker) error {
 	return s.change(func(world *pool.World) ([]*shards.Shard, error) {
 		table, gone, err := world.Table.With([]shards.Worker{shards.Worker(w)}, s.newShard)
@@ -41,8 +41,8 @@ func AlsoAvailable(ids []uint64) PoolSet {
 	return PoolSet{func(t *shards.Table) *shards.Table { return t.WithAvailable(ids) }}
 }
 
-// AlsoDraining has SetWorkers make these the workers that drain, in the same step:
-// all others do not. Ids that are not among the workers mean nothing.
+// AlsoDraining has SetWorkers make these the workers that drain, in the same step: all
+// others do not drain. Ids of unknown workers are ignored.
 func AlsoDraining(ids []uint64) PoolSet {
 	return PoolSet{func(t *shards.Table) *shards.Table { return t.WithAllDraining(ids) }}
 }
@@ -78,7 +78,7 @@ func (s *Scheduler) RemoveWorker(id uint64) error { return s.RemoveIncarnation(i
 
 // RemoveIncarnation removes a worker if it is the process of that incarnation, or if
 // either is not known. If it is another, nothing changes and the error is
-// ErrStaleIncarnation: news of a process that has gone comes too late for the one
+// ErrStaleIncarnation: so a late message about an old process does not remove the one
 // that took its place.
 func (s *Scheduler) RemoveIncarnation(id uint64, incarnation string) error {
 	return s.change(func(world *pool.World) ([]*shards.Shard, error) {
@@ -201,8 +201,8 @@ func (s *Scheduler) change(edit func(*pool.World) (gone []*shards.Shard, err err
 	return nil
 }
 
-// replace replaces the world by what edit makes of it, and tells nobody. After an
-// error it is as it was.
+// replace replaces the world by what edit makes of it, and does not serve the line.
+// After an error it is as it was.
 func (s *Scheduler) replace(edit func(*pool.World) (gone []*shards.Shard, err error)) error {
 	if err := s.made(); err != nil {
 		return err

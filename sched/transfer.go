@@ -78,7 +78,7 @@ type move struct {
 	attempt uint64
 	look    *pool.Look
 	request *pool.Request
-	// class says whose rules hold in a world; nil for nobody's.
+	// class says which class's rules hold in a world; nil for none.
 	class func(*pool.World) int
 
 	own     *shards.Shard // the rank the booking is on
@@ -89,8 +89,8 @@ type move struct {
 }
 
 // move chooses and transfers. prepare is called with the lock of the booking's rank
-// before each look. If its own rank is chosen the error is ErrUnchanged. It tells
-// nobody.
+// before each look. If its own rank is chosen the error is ErrUnchanged. It reports no
+// event.
 func (s *Scheduler) move(m *move, prepare func(*shards.Shard)) (Placement, error) {
 	for races := 0; ; races++ {
 		if err := s.readOwn(m, prepare); err != nil {
@@ -213,10 +213,10 @@ func (s *Scheduler) moveLockingAll(m *move, choice pool.Choice) (Placement, outc
 // TransferToBest moves the booking to the rank that the selector chooses, in one step,
 // as if the booking were released and its prompt were to be computed there: many
 // bookings that move at once are spread over the ranks. allowed are the workers that
-// may be chosen in this call; nil means those the request allows, an empty list
-// nobody. The request's other constraints hold, its pin and preference do not, nor the
-// rules of its class. The handle goes along to the new attempt. If the rank it is on
-// is the best the error is ErrUnchanged; if there is none, ErrNoEndpoints or
+// may be chosen in this call; nil means those that the request allows, an empty list
+// allows none. The request's other constraints hold, its pin and preference do not, nor
+// the rules of its class. The handle then stands for the new attempt. If the rank it is
+// on is the best the error is ErrUnchanged; if there is none, ErrNoEndpoints or
 // ErrOverloaded, and the booking stays where it is.
 func (b *Booking) TransferToBest(allowed []uint64) (Placement, error) {
 	if !b.made() {

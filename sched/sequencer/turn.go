@@ -9,30 +9,29 @@ import (
 
 // The states of the turn.
 const (
-	turnIdle     uint32 = iota // nobody has it and nothing is left to do
-	turnRequired               // nobody has it and work is left: the next to enter takes it
-	turnRunning                // somebody has it
-	turnDirty                  // somebody has it and must run once more
+	turnIdle     uint32 = iota // free, and nothing is left to do
+	turnRequired               // free, and work is left: the next caller that enters takes it
+	turnRunning                // held
+	turnDirty                  // held, and the holder must run once more
 )
 
-// Turn is the right to run epochs. It is a word, not a goroutine and not a
-// lock: who does not get it marks it dirty and goes on, and waits for nothing
-// but its own result.
+// Turn is the right to run epochs. It is a word, not a goroutine and not a lock: a
+// caller that does not get it marks it dirty and goes on, and waits only for its own
+// result.
 //
-// Why no work is lost: whoever has work publishes it and then calls Enter.
-// Either Enter takes the turn, and its epoch sees the work; or the word was
-// running and becomes dirty (or was dirty already), and the holder, who gives
-// the turn up by a compare-and-swap from running only, finds that and runs an
-// epoch that begins after the work was published.
+// Why no work is lost: a caller that has work publishes it and then calls Enter. Either
+// Enter takes the turn, and its epoch sees the work; or the word was running and
+// becomes dirty (or was dirty already), and the holder, who gives the turn up by a
+// compare-and-swap from running only, finds that and runs an epoch that begins after
+// the work was published.
 //
 // A holder works for others no longer than its allowance. If work is left then, it
-// hands over: it sets the word to required, which also stands for a dirty mark,
-// since the epoch that follows begins later; then it sees to it that a helper is on
-// its way: a goroutine that lives only while work is left. Whoever enters before
-// the helper comes takes the turn. A helper says that it is on its way no longer
-// *before* it looks at the word, and a holder looks whether one is on its way
-// *after* it has set the word: so the helper sees the word, or the holder starts
-// another.
+// hands over: it sets the word to required, which also stands for a dirty mark, since
+// the epoch that follows begins later; then it sees to it that a helper is on its way:
+// a goroutine that lives only while work is left. A caller that enters before the
+// helper takes the turn. A helper says that it is on its way no longer *before* it
+// looks at the word, and a holder looks whether one is on its way *after* it has set
+// the word: so the helper sees the word, or the holder starts another.
 //
 // An epoch that panics or ends its goroutine gives the turn back as well: it is
 // reported to Broke, and the turn is handed over.
@@ -40,13 +39,13 @@ const (
 // The state is guarded by the word itself: the compare-and-swap that takes the
 // turn synchronises with the one, or the store, that gave it up.
 type Turn struct {
-	word   atomic.Uint32 // written by whoever enters and by the holder
-	onWay  atomic.Bool   // a helper will look at the word; set by who hands over, cleared by the helper
+	word   atomic.Uint32 // written by callers that enter and by the holder
+	onWay  atomic.Bool   // a helper will look at the word; set by the holder that hands over, cleared by the helper
 	helped atomic.Int64  // epochs run by helpers
 }
 
-// Epochs is the work of whoever holds the turn. Run and Broke are called by the
-// holder only, and must not enter the turn themselves.
+// Epochs is the work of the holder of the turn. Run and Broke are called by the holder
+// only, and must not enter the turn themselves.
 type Epochs interface {
 	// Run does the work there is, as far as the allowance goes, and reports what is
 	// left of that, and whether work is left.
@@ -55,13 +54,13 @@ type Epochs interface {
 	// nil if it ended its goroutine. What it was about is to be put right, so that
 	// the next epoch does not end likewise.
 	Broke(cause any)
-	// Rest is called by a helper that ends, without the turn: nothing is left to do,
-	// or somebody else has taken the turn, or the helper's epoch broke.
+	// Rest is called by a helper that ends, without the turn: nothing is left to do, or
+	// a caller has taken the turn, or the helper's epoch broke.
 	Rest()
 }
 
-// HelperAllowance is what a helper has for one epoch, after which it lets others
-// run.
+// HelperAllowance is what a helper has for one epoch, after which it lets other
+// goroutines run.
 const HelperAllowance = 20_000
 
 // Enter runs epochs if the turn is free, as far as the allowance goes, and else has
@@ -105,7 +104,7 @@ func (t *Turn) run(e Epochs, allowance int) (left int, more, returned bool) {
 	return left, more, true
 }
 
-// handOver leaves the turn to whoever comes, and sees to it that somebody does.
+// handOver leaves the turn to the next caller, and makes sure that a helper comes.
 func (t *Turn) handOver(e Epochs) {
 	t.word.Store(turnRequired)
 	perturb.Point()
@@ -114,7 +113,7 @@ func (t *Turn) handOver(e Epochs) {
 	}
 }
 
-// help runs epochs while work is left that nobody else does.
+// help runs epochs while work is left that no caller does.
 func (t *Turn) help(e Epochs) {
 	defer e.Rest()
 	for {
@@ -170,6 +169,5 @@ func (t *Turn) take() bool {
 	}
 }
 
-// Idle reports whether nobody has the turn, no work was left and no helper is on
-// its way.
+// Idle reports whether the turn is free, no work was left and no helper is on its way.
 func (t *Turn) Idle() bool { return t.word.Load() == turnIdle && !t.onWay.Load() }
