@@ -33,7 +33,7 @@ func (o *options) startDemo(stdout io.Writer) (stop func(), err error) {
 			return nil, err
 		}
 		server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: simengine.New(simengine.Config{
-			Model: "demo", PrefillPerToken: 500 * time.Microsecond, PerToken: 20 * time.Millisecond, BlockSize: o.blockSize,
+			Model: "demo", PrefillPerToken: 100 * time.Microsecond, PerToken: 20 * time.Millisecond, BlockSize: o.blockSize,
 		})}
 		servers = append(servers, server)
 		go func() { _ = server.Serve(listener) }()

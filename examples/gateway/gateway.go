@@ -87,7 +87,7 @@ func newGateway(o *options, log *slog.Logger) (_ *gateway, err error) {
 		return nil, err
 	}
 	health := o.health
-	health.Down, health.Log = cache.Forget, log
+	health.MaxBatchedTokens, health.Lost, health.Log = o.maxBatched, cache.Forget, log
 	if g.replica != nil {
 		health.ID = workerID
 	}
@@ -99,7 +99,8 @@ func newGateway(o *options, log *slog.Logger) (_ *gateway, err error) {
 	registry.MustRegister(turnstileprom.New(s, turnstileprom.Config{}), collectors.NewGoCollector())
 	g.proxy = proxy.New(proxy.Config{
 		Scheduler: s, Fleet: g.fleet, Reader: prompt.NewReader(o.blockSize), Cache: cache,
-		BlockSize: o.blockSize, Timeout: o.timeout, MaxBody: o.maxBody, Tries: o.tries, Log: log,
+		BlockSize: o.blockSize, Timeout: o.timeout, FirstByte: o.firstByte, FirstByteWhole: o.firstByte,
+		MaxBody: o.maxBody, Tries: o.tries, Log: log,
 	})
 	g.proxy.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry}))
 	if g.replica != nil {

@@ -288,6 +288,13 @@ func TestExampleFilesLoad(t *testing.T) {
 	file, err := g.readPolicy()
 	require.NoError(t, err)
 	assert.Empty(t, file.Warnings)
+	for _, class := range file.For("").Config().Classes {
+		assert.InDelta(t, 1.0, *class.BusyThresholdFrac, 0, class.Name)
+		assert.Positive(t, class.GuardAfter, "%s: a class that waits beside others is never left behind", class.Name)
+		assert.Positive(t, class.EndpointWait, class.Name)
+	}
+	assert.Positive(t, o.maxBatched)
+	assert.Positive(t, o.prefillRate)
 	require.NoError(t, g.readBackends())
 	assert.Len(t, o.backends, 2)
 }

@@ -44,6 +44,8 @@ type options struct {
 	cacheBlocks  int
 	prefillRate  float64
 	timeout      time.Duration
+	firstByte    time.Duration
+	maxBatched   int64
 	drain        time.Duration
 	maxBody      int64
 	tries        int
@@ -68,15 +70,20 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	f.StringVar(&o.model, "model", "", "`name` of the model whose profile is taken from the policy file")
 	f.Int64Var(&o.blockSize, "block-size", 16, "`tokens` in a KV block of the engines")
 	f.IntVar(&o.cacheBlocks, "cache-blocks", 65536, "prompt `blocks` remembered for each rank")
-	f.Float64Var(&o.prefillRate, "prefill-rate", 0,
+	f.Int64Var(&o.maxBatched, "max-batched-tokens", 8192, "`tokens` in a forward pass of the engines, unless the backends file says; scales prefill_busy_threshold_frac")
+	f.Float64Var(&o.prefillRate, "prefill-rate", 10000,
 		"prompt `tokens` that a rank computes in a second: lets the load of a prompt fade where no first token shows that it is computed; 0: unknown")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "longest time for a whole request")
 	f.DurationVar(&o.drain, "drain", 30*time.Second, "longest time to finish requests when told to stop")
 	f.Int64Var(&o.maxBody, "max-body", 32<<20, "largest request body, in `bytes`")
-	f.IntVar(&o.tries, "tries", 3, "workers tried for a request")
+	f.DurationVar(&o.firstByte, "first-byte-timeout", 0,
+		"longest wait for the first byte of an answer, after which another worker is tried; 0: 1m for a stream, half of -timeout for a plain answer, which shows none until it is whole")
+	f.IntVar(&o.tries, "tries", 4, "`workers` that were sound until then at which a request may fail; others that fail do not count")
 	f.StringVar(&o.health.HealthPath, "health-path", "/health", "`path` by which the health of backends is checked")
 	f.DurationVar(&o.health.Interval, "health-interval", 5*time.Second, "time between health checks")
-	f.IntVar(&o.health.Failures, "health-failures", 3, "failed checks in a row after which a backend gets nothing new")
+	f.DurationVar(&o.health.Timeout, "health-timeout", 2*time.Second, "longest time that a health check may take")
+	f.IntVar(&o.health.Failures, "health-failures", 3, "failed `checks` in a row after which a backend gets nothing new")
+	f.IntVar(&o.health.Successes, "health-successes", 1, "successful `checks` in a row that bring it back")
 	f.DurationVar(&o.reload, "reload", 2*time.Second, "how often the files are looked at")
 	f.BoolVar(&o.demo, "demo", false, "start three simulated engines as backends, under a policy of two classes unless -policy says else")
 	o.replicas.flags(f)
@@ -95,12 +102,12 @@ func parse(args []string, usage io.Writer) (*options, error) {
 		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	case sources != 1:
 		return nil, errors.New("exactly one of -backend, -backends and -demo must be given")
-	case o.timeout <= 0, o.drain <= 0, o.health.Interval <= 0, o.reload <= 0:
-		return nil, errors.New("-timeout, -drain, -health-interval and -reload must be greater than 0")
-	case o.maxBody <= 0, o.tries <= 0, o.health.Failures <= 0, o.cacheBlocks <= 0:
-		return nil, errors.New("-max-body, -tries, -health-failures and -cache-blocks must be greater than 0")
-	case o.prefillRate < 0:
-		return nil, errors.New("-prefill-rate must not be negative")
+	case o.timeout <= 0, o.drain <= 0, o.health.Interval <= 0, o.health.Timeout <= 0, o.reload <= 0:
+		return nil, errors.New("-timeout, -drain, -health-interval, -health-timeout and -reload must be greater than 0")
+	case o.maxBody <= 0, o.tries <= 0, o.health.Failures <= 0, o.health.Successes <= 0, o.cacheBlocks <= 0, o.maxBatched <= 0:
+		return nil, errors.New("-max-body, -tries, -health-failures, -health-successes, -cache-blocks and -max-batched-tokens must be greater than 0")
+	case o.prefillRate < 0, o.firstByte < 0:
+		return nil, errors.New("-prefill-rate and -first-byte-timeout must not be negative")
 	}
 	return o, o.replicas.check(o.demo)
 }

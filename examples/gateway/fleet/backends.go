@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -16,8 +17,11 @@ import (
 
 // Backend is one inference engine.
 type Backend struct {
-	// URL is its address, to which /v1/… is appended. It is what the backend is
-	// known by: a backend whose URL stays keeps its load.
+	// Name is what it is called in logs, default its URL.
+	Name string `yaml:"name"`
+	// URL is its address, to which /v1/… is appended. A backend whose URL stays keeps
+	// its load; one whose URL changes is another process, and the one before it is
+	// drained.
 	URL string `yaml:"url"`
 	// Models are the models it serves. Either all backends list theirs or none
 	// does; then each is taken to serve all.
@@ -102,7 +106,7 @@ func Check(backends []Backend) error {
 	if len(backends) == 0 {
 		faults = append(faults, errors.New("backends: must name at least one"))
 	}
-	seen := make(map[string]bool)
+	seen, named := make(map[string]bool), make(map[string]bool)
 	listing := 0
 	for i, b := range backends {
 		u, err := url.Parse(b.URL)
@@ -111,10 +115,12 @@ func Check(backends []Backend) error {
 			faults = append(faults, fmt.Errorf("backends[%d].url: %w", i, err))
 		case u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.RawQuery != "", u.Fragment != "", u.User != nil:
 			faults = append(faults, fmt.Errorf("backends[%d].url %q: must be like http://host:port", i, b.URL))
-		case seen[key(b.URL)]:
+		case seen[b.address()]:
 			faults = append(faults, fmt.Errorf("backends[%d].url %q: is named twice", i, b.URL))
+		case named[b.Name]:
+			faults = append(faults, fmt.Errorf("backends[%d].name %q: is given twice", i, b.Name))
 		}
-		seen[key(b.URL)] = true
+		seen[b.address()], named[b.Name] = true, b.Name != ""
 		if len(b.Models) > 0 {
 			listing++
 		}
@@ -125,8 +131,12 @@ func Check(backends []Backend) error {
 	return errors.Join(faults...)
 }
 
-// key is what a backend is known by.
-func key(address string) string { return strings.TrimRight(address, "/") }
+// address is the URL that paths are appended to. A backend is the same as long as
+// its address is.
+func (b *Backend) address() string { return strings.TrimRight(b.URL, "/") }
+
+// known is what logs call it.
+func (b *Backend) known() string { return cmp.Or(b.Name, b.address()) }
 
 // ModelTaint is the taint of the workers that serve a model.
 func ModelTaint(model string) string { return "model:" + model }
@@ -134,7 +144,7 @@ func ModelTaint(model string) string { return "model:" + model }
 func (b *Backend) worker(id uint64) sched.Worker {
 	w := sched.Worker{
 		ID: id, Ranks: max(1, b.Ranks), MaxBatchedTokens: b.MaxBatchedTokens, TotalKVBlocks: b.KVBlocks,
-		Endpoint: key(b.URL),
+		Endpoint: b.address(),
 	}
 	for _, model := range b.Models {
 		w.Taints = append(w.Taints, ModelTaint(model))

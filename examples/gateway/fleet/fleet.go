@@ -1,12 +1,15 @@
 // Package fleet keeps a scheduler's workers in step with a list of backends that
-// may change, and with which of them answer.
+// may change, with which of them pass their health checks, and with what became of
+// the requests that were sent to them.
+//
+//	fleet.go    the list: who is added, who leaves, what the scheduler is told
+//	health.go   the checks: who is up, and when the checks are not to be believed
+//	breaker.go  the requests: who is set aside, and for how long
 package fleet
 
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -20,6 +23,9 @@ import (
 
 // Config says how backends are watched. Zero values mean the defaults.
 type Config struct {
+	// MaxBatchedTokens is that of backends that do not say; 0 means the scheduler's
+	// default.
+	MaxBatchedTokens int64
 	// HealthPath is asked for by GET; an answer of 2xx is health. Default /health.
 	HealthPath string
 	// Interval is the time between checks, default 5 s.
@@ -27,11 +33,14 @@ type Config struct {
 	// Timeout is how long a check may take, default 2 s.
 	Timeout time.Duration
 	// Failures is how many checks in a row must fail before a backend gets nothing
-	// new, default 3. The first that succeeds brings it back.
-	Failures int
-	// Down is told when a worker went down or has been removed: what its cache
-	// held is lost. Nil tells nobody. It must not call the fleet.
-	Down func(worker uint64)
+	// new, default 3; Successes how many bring it back, default 1.
+	Failures, Successes int
+	// Aside is for how long a backend is set aside when a request fails there, default
+	// 1 s; it doubles with each further failure, up to AsideMax, default 30 s.
+	Aside, AsideMax time.Duration
+	// Lost is told when what a worker's cache held is lost: it went down, refused a
+	// connection, or has been removed. Nil tells nobody. It must not call the fleet.
+	Lost func(worker uint64)
 	// ID numbers a backend by its address, where others must know it by the same
 	// number. Nil numbers them as they come.
 	ID func(address string) uint64
@@ -45,9 +54,10 @@ func (c *Config) setDefaults() {
 	c.HealthPath = cmp.Or(c.HealthPath, "/health")
 	c.Interval = cmp.Or(c.Interval, 5*time.Second)
 	c.Timeout = cmp.Or(c.Timeout, 2*time.Second)
-	c.Failures = cmp.Or(c.Failures, 3)
-	if c.Down == nil {
-		c.Down = func(uint64) {}
+	c.Failures, c.Successes = cmp.Or(c.Failures, 3), cmp.Or(c.Successes, 1)
+	c.Aside, c.AsideMax = cmp.Or(c.Aside, time.Second), cmp.Or(c.AsideMax, 30*time.Second)
+	if c.Lost == nil {
+		c.Lost = func(uint64) {}
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -57,9 +67,10 @@ func (c *Config) setDefaults() {
 // Fleet is a list of backends and what is known of their health. It is safe for
 // concurrent use.
 //
-// A new backend counts as healthy until it proves otherwise. One that is taken off
-// the list is drained: it gets nothing new, and is removed once it has nothing to
-// do, so that no answer is cut short.
+// A new backend gets nothing before a check of it has succeeded. One that is taken
+// off the list goes on until one that is listed is up; then it is drained: it gets
+// nothing new, and is removed once it has nothing to do, so that no answer is cut
+// short.
 type Fleet struct {
 	s      *sched.Scheduler
 	config Config
@@ -70,20 +81,25 @@ type Fleet struct {
 	models atomic.Pointer[[]string]
 
 	mu struct {
-		sync.Mutex // held while the scheduler is told, so that it hears the latest last
-		members    map[string]*member
+		sync.Mutex                    // held while the scheduler is told, so that it hears the latest last
+		members    map[string]*member // by address
 		lastID     uint64
+		doubted    bool // the checks are not believed
 	}
 }
 
-// member is a backend that is listed or draining. Its fields are guarded by the
+// member is a backend that is listed or leaving. Its fields are guarded by the
 // fleet's lock.
 type member struct {
 	Backend
-	id       uint64
-	failures int // in a row
-	down     bool
-	draining bool
+	id      uint64
+	leaving bool
+	*health
+}
+
+// attrs are what logs say of a member.
+func (m *member) attrs(more ...any) []any {
+	return append([]any{"backend", m.known(), "worker", m.id}, more...)
 }
 
 // New returns a fleet without backends.
@@ -95,11 +111,21 @@ func New(s *sched.Scheduler, config Config) *Fleet {
 	return f
 }
 
-// Set makes these the backends. A fault changes nothing.
+// Set makes these the backends, in one step for the scheduler: nobody who waits
+// meets a moment without any. A fault changes nothing. It returns once each new
+// backend has been checked.
 func (f *Fleet) Set(backends []Backend) error {
 	if err := Check(backends); err != nil {
 		return err
 	}
+	if err := f.set(backends); err != nil {
+		return err
+	}
+	f.checkAll(context.Background(), func(m *member) bool { return !m.proven && m.failures == 0 })
+	return nil
+}
+
+func (f *Fleet) set(backends []Backend) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	next := make(map[string]*member, len(backends))
@@ -108,148 +134,150 @@ func (f *Fleet) Set(backends []Backend) error {
 	for _, b := range backends {
 		m := &member{}
 		// A copy: a list that the scheduler refuses must not leave a trace.
-		if old := f.mu.members[key(b.URL)]; old != nil {
+		if old := f.mu.members[b.address()]; old != nil {
 			*m = *old
 		} else {
 			lastID++
-			m.id = lastID
+			m.id, m.health = lastID, newHealth()
 			if f.config.ID != nil {
-				m.id = f.config.ID(key(b.URL))
+				m.id = f.config.ID(b.address())
 			}
 		}
-		m.Backend, m.draining = b, false
-		m.URL = key(b.URL)
-		next[m.URL] = m
+		m.Backend, m.leaving = b, false
+		next[b.address()] = m
 		models = append(models, b.Models...)
 	}
 	for address, old := range f.mu.members {
 		if next[address] == nil {
 			leaving := *old
-			leaving.draining = true
+			leaving.leaving = true
 			next[address] = &leaving
 		}
 	}
-	workers := make([]sched.Worker, 0, len(next))
-	for _, m := range next {
-		workers = append(workers, m.worker(m.id))
-	}
-	if err := f.s.SetWorkers(workers); err != nil {
+	before := f.mu.members
+	f.mu.members = next
+	if err := f.tellLocked(); err != nil {
+		f.mu.members = before
 		return err
 	}
+	f.mu.lastID = lastID
 	for _, address := range slices.Sorted(maps.Keys(next)) {
-		m, old := next[address], f.mu.members[address]
+		m, old := next[address], before[address]
 		switch {
 		case old == nil:
-			f.config.Log.Info("backend added", "backend", address, "worker", m.id)
-		case m.draining && !old.draining:
-			f.config.Log.Info("backend draining", "backend", address, "worker", m.id)
-		}
-		if m.draining {
-			_ = f.s.DrainWorker(m.id)
-		} else {
-			_ = f.s.UndrainWorker(m.id)
+			f.config.Log.Info("backend added", m.attrs()...)
+		case m.leaving && !old.leaving:
+			f.config.Log.Info("backend leaves", m.attrs()...)
 		}
 	}
-	f.mu.members, f.mu.lastID = next, lastID
 	slices.Sort(models)
 	models = slices.Compact(models)
 	f.models.Store(&models)
-	f.announceLocked()
 	f.removeIdleLocked()
 	return nil
 }
 
-// Run checks the backends again and again until ctx ends.
-func (f *Fleet) Run(ctx context.Context) {
-	tick := time.NewTicker(f.config.Interval)
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		f.CheckHealth(ctx)
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+// tellLocked tells the scheduler of all workers, who of them is up and who is
+// drained, in one step.
+func (f *Fleet) tellLocked() error {
+	workers := make([]sched.Worker, 0, len(f.mu.members))
+	up, draining := []uint64{}, []uint64{}
+	relieved := f.relievedLocked()
+	for _, m := range f.mu.members {
+		w := m.worker(m.id)
+		w.MaxBatchedTokens = cmp.Or(w.MaxBatchedTokens, f.config.MaxBatchedTokens)
+		workers = append(workers, w)
+		if m.usable() {
+			up = append(up, m.id)
+		}
+		if m.leaving && relieved {
+			draining = append(draining, m.id)
+		}
+	}
+	return f.s.SetWorkers(workers, sched.AlsoAvailable(up), sched.AlsoDraining(draining))
+}
+
+// relievedLocked tells whether those who leave may: another is up, or none is to
+// come.
+func (f *Fleet) relievedLocked() bool {
+	listed := false
+	for _, m := range f.mu.members {
+		if !m.leaving && m.usable() {
+			return true
+		}
+		listed = listed || !m.leaving
+	}
+	return !listed
+}
+
+// removeIdleLocked removes the workers that leave and have nothing left to do.
+func (f *Fleet) removeIdleLocked() {
+	if !f.relievedLocked() {
+		return
+	}
+	live := make(map[uint64]int64)
+	for _, load := range f.s.Loads() {
+		live[load.Rank.Worker] += load.Requests
+	}
+	for address, m := range f.mu.members {
+		if m.leaving && live[m.id] == 0 {
+			_ = f.s.RemoveWorker(m.id)
+			delete(f.mu.members, address)
+			f.config.Log.Info("backend removed", m.attrs()...)
+			f.config.Lost(m.id)
 		}
 	}
 }
 
-// CheckHealth checks each backend once, all at a time, and removes those that have
-// been drained.
-func (f *Fleet) CheckHealth(ctx context.Context) {
-	var wg sync.WaitGroup
-	for _, m := range f.listed() {
-		wg.Go(func() {
-			if err := f.check(ctx, m.URL); err == nil {
-				f.recovered(m.id)
-			} else if ctx.Err() == nil {
-				f.Failed(m.id, err)
-			}
-		})
-	}
-	wg.Wait()
+// State is what a backend is fit for.
+type State string
+
+// The states of a backend.
+const (
+	StateUp       State = "up"
+	StateAside    State = "aside"    // requests failed there lately
+	StateDown     State = "down"     // its checks fail
+	StateNew      State = "new"      // no check has succeeded yet
+	StateDraining State = "draining" // off the list, and finishes what it has
+)
+
+// Status tells of a backend.
+type Status struct {
+	Backend
+	Worker uint64
+	State  State
+}
+
+// Statuses returns all backends, those that leave included, by address.
+func (f *Fleet) Statuses() []Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.removeIdleLocked()
+	now := time.Now()
+	all := make([]Status, 0, len(f.mu.members))
+	for _, address := range slices.Sorted(maps.Keys(f.mu.members)) {
+		m := f.mu.members[address]
+		s := Status{Backend: m.Backend, Worker: m.id, State: StateUp}
+		switch {
+		case m.leaving:
+			s.State = StateDraining
+		case !m.proven:
+			s.State = StateNew
+		case m.down:
+			s.State = StateDown
+		case now.Before(m.aside):
+			s.State = StateAside
+		}
+		all = append(all, s)
+	}
+	return all
 }
 
-func (f *Fleet) check(ctx context.Context, address string) error {
-	ctx, cancel := context.WithTimeout(ctx, f.config.Timeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+f.config.HealthPath, http.NoBody)
-	if err != nil {
-		return err
-	}
-	response, err := f.client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) // so that the connection is used again
-	if response.StatusCode/100 != 2 {
-		return fmt.Errorf("%s answered %s", f.config.HealthPath, response.Status)
-	}
-	return nil
-}
-
-// Failed counts as a failed check of the worker's backend. A gateway calls it when
-// it could not reach the backend, to be quicker than the checks.
-func (f *Fleet) Failed(worker uint64, why error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	m := f.memberLocked(worker)
-	if m == nil {
-		return
-	}
-	m.failures++
-	if m.down || m.failures < f.config.Failures {
-		return
-	}
-	m.down = true
-	f.announceLocked()
-	f.config.Log.Warn("backend down", "backend", m.URL, "worker", m.id, "failures", m.failures, "reason", why)
-	f.config.Down(m.id)
-}
-
-func (f *Fleet) recovered(worker uint64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	m := f.memberLocked(worker)
-	if m == nil {
-		return
-	}
-	m.failures = 0
-	if m.down {
-		m.down = false
-		f.announceLocked()
-		f.config.Log.Info("backend up", "backend", m.URL, "worker", m.id)
-	}
-}
-
-// Up returns the backends that are listed and not down, by URL.
+// Up returns the backends that are listed and pass their checks, by address.
 func (f *Fleet) Up() []Backend {
 	var up []Backend
-	for _, m := range f.listed() {
-		if !m.down {
-			up = append(up, m.Backend)
+	for _, s := range f.Statuses() {
+		if s.State == StateUp || s.State == StateAside {
+			up = append(up, s.Backend)
 		}
 	}
 	return up
@@ -259,19 +287,6 @@ func (f *Fleet) Up() []Backend {
 // list none, and must not be changed.
 func (f *Fleet) Models() []string { return *f.models.Load() }
 
-// listed returns copies of the members that are not draining, by URL.
-func (f *Fleet) listed() []member {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var listed []member
-	for _, address := range slices.Sorted(maps.Keys(f.mu.members)) {
-		if m := f.mu.members[address]; !m.draining {
-			listed = append(listed, *m)
-		}
-	}
-	return listed
-}
-
 func (f *Fleet) memberLocked(worker uint64) *member {
 	for _, m := range f.mu.members {
 		if m.id == worker {
@@ -279,31 +294,4 @@ func (f *Fleet) memberLocked(worker uint64) *member {
 		}
 	}
 	return nil
-}
-
-// announceLocked tells the scheduler who is up.
-func (f *Fleet) announceLocked() {
-	up := make([]uint64, 0, len(f.mu.members))
-	for _, m := range f.mu.members {
-		if !m.down {
-			up = append(up, m.id)
-		}
-	}
-	_ = f.s.SetAvailable(up)
-}
-
-// removeIdleLocked removes the drained workers that have nothing left to do.
-func (f *Fleet) removeIdleLocked() {
-	live := make(map[uint64]int64)
-	for _, load := range f.s.Loads() {
-		live[load.Rank.Worker] += load.Requests
-	}
-	for address, m := range f.mu.members {
-		if m.draining && live[m.id] == 0 {
-			_ = f.s.RemoveWorker(m.id)
-			delete(f.mu.members, address)
-			f.config.Log.Info("backend removed", "backend", address, "worker", m.id)
-			f.config.Down(m.id)
-		}
-	}
 }

@@ -3,10 +3,12 @@ package fleet_test
 import (
 	"context"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -18,6 +20,8 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var refused = &net.OpError{Op: "dial", Err: assert.AnError}
 
 // rig is a fleet whose workers that went down are noted.
 type rig struct {
@@ -35,7 +39,7 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(transport.CloseIdleConnections)
 	r.Fleet = fleet.New(s, fleet.Config{
 		Log: slog.New(slog.DiscardHandler), Transport: transport, Interval: time.Hour, Timeout: time.Minute,
-		Down: func(worker uint64) { r.down = append(r.down, worker) },
+		Lost: func(worker uint64) { r.down = append(r.down, worker) },
 	})
 	return r
 }
@@ -85,12 +89,84 @@ func TestHealth(t *testing.T) {
 	assert.Len(t, r.Up(), 1)
 
 	for range 3 {
-		r.Failed(1, assert.AnError)
+		r.Visit(1).Failed(refused, 0)
 	}
-	r.Failed(77, assert.AnError)
+	r.Visit(77).Failed(refused, 0)
+	r.Visit(77).Served()
 	_, err := r.serves()
 	require.ErrorIs(t, err, sched.ErrNoEndpoints, "what the gateway could not reach counts too")
 	require.NoError(t, check(200))
+}
+
+func TestThresholds(t *testing.T) {
+	t.Parallel()
+	b, status := engine(t)
+	s, err := sched.New(sched.Config{BlockSize: 16})
+	require.NoError(t, err)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	f := fleet.New(s, fleet.Config{
+		Failures: 2, Successes: 3, Timeout: time.Minute, Transport: transport, Log: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, f.Set([]fleet.Backend{b}))
+	for i, step := range []struct {
+		code int32
+		up   int
+	}{{500, 1}, {200, 1}, {500, 1}, {500, 0}, {200, 0}, {200, 0}, {500, 0}, {200, 0}, {200, 0}, {200, 1}, {500, 1}} {
+		status.Store(step.code)
+		f.CheckHealth(t.Context())
+		assert.Len(t, f.Up(), step.up, "step %d", i)
+	}
+}
+
+// well makes the checks in a bubble, where there is no network.
+type well struct{}
+
+func (well) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
+}
+
+func TestSetAsideForAGrowingTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := sched.New(sched.Config{BlockSize: 16})
+		require.NoError(t, err)
+		f := fleet.New(s, fleet.Config{Transport: well{}, Log: slog.New(slog.DiscardHandler)})
+		require.NoError(t, f.Set([]fleet.Backend{{Name: "a", URL: "http://a"}, {Name: "b", URL: "http://b"}}))
+		aside := func() time.Duration {
+			for _, a := range s.Stats().Aside {
+				return time.Until(a.Until)
+			}
+			return 0
+		}
+		sleepOver := func() { time.Sleep(aside() + time.Millisecond) }
+		fail := func(retryAfter time.Duration) time.Duration {
+			f.Visit(1).Failed(assert.AnError, retryAfter)
+			return aside()
+		}
+		assert.Equal(t, time.Second, fail(0))
+		assert.Equal(t, time.Second, fail(0), "sent before it was set aside")
+		assert.Equal(t, fleet.StateAside, f.Statuses()[0].State)
+		f.Visit(1).Served() // so was that
+		for _, seconds := range []float64{2, 4, 8, 16, 30, 30} {
+			sleepOver()
+			assert.Equal(t, fleet.StateUp, f.Statuses()[0].State)
+			assert.InDelta(t, seconds, fail(0).Seconds(), 0)
+		}
+		sleepOver()
+		for range 20 {
+			f.Visit(1).Served()
+		}
+		assert.Equal(t, 7*time.Second, fail(7*time.Second), "as it asked")
+		sleepOver()
+		assert.Equal(t, 30*time.Second, fail(time.Hour), "within reason")
+
+		f.Visit(2).Failed(assert.AnError, 0)
+		assert.Len(t, s.Stats().Aside, 1, "one of two is half")
+		assert.False(t, f.Recall([]uint64{1}))
+		assert.True(t, f.Recall([]uint64{2}))
+		assert.Empty(t, s.Stats().Aside)
+	})
 }
 
 func TestCheckThatIsCutShortCountsForNothing(t *testing.T) {
@@ -176,13 +252,14 @@ func TestParse(t *testing.T) {
 		"backends: 7":                    "line 1: int `7` must be a list of backends",
 		"backends: [http://a]":           "line 1: str `http://a` must be a mapping with the key url",
 		"backends: [{url: {}}]":          "line 1: map must be text",
-		"backends: [{url: 'http://a', ranks: -1, models: m}]":           "line 1: int `-1` must be a whole number in range\nbackends file: line 1: str `m` must be a list of names",
-		"backends: []\n---\nbackends: []":                               "must be a single YAML document",
-		"backends: [{url: a:1}]":                                        `backends[0].url "a:1": must be like http://host:port`,
-		"backends: [{url: 'http://'}]":                                  "must be like",
-		"backends: [{url: 'http://a?b'}]":                               "must be like",
-		"backends: [{url: 'http://a'}, {url: 'http://a/'}]":             `backends[1].url "http://a/": is named twice`,
-		"backends: [{url: 'http://a', models: [m]}, {url: 'http://b'}]": "1 of 2 list their models",
+		"backends: [{url: 'http://a', ranks: -1, models: m}]":                "line 1: int `-1` must be a whole number in range\nbackends file: line 1: str `m` must be a list of names",
+		"backends: []\n---\nbackends: []":                                    "must be a single YAML document",
+		"backends: [{url: a:1}]":                                             `backends[0].url "a:1": must be like http://host:port`,
+		"backends: [{url: 'http://'}]":                                       "must be like",
+		"backends: [{url: 'http://a?b'}]":                                    "must be like",
+		"backends: [{url: 'http://a'}, {url: 'http://a/'}]":                  `backends[1].url "http://a/": is named twice`,
+		"backends: [{name: x, url: 'http://a'}, {name: x, url: 'http://b'}]": `backends[1].name "x": is given twice`,
+		"backends: [{url: 'http://a', models: [m]}, {url: 'http://b'}]":      "1 of 2 list their models",
 		"backends: [": "backends file: line 1: ",
 	} {
 		_, err := fleet.Parse([]byte(text))

@@ -46,6 +46,9 @@ func (a *answer) Read(to []byte) (int, error) {
 		return n, nil
 	}
 	n, err := a.from.Read(to)
+	if n > 0 {
+		a.t.visit.Heard()
+	}
 	if a.ok && n > 0 {
 		a.passed(to[:n])
 	}

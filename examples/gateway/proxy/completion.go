@@ -30,7 +30,10 @@ type exchange struct {
 	booked  time.Time // zero until a booking was made
 	first   time.Time // zero until the first token came
 	tries   int
-	class   string // it was admitted in
+	tried   []uint64      // workers at which it failed
+	faults  int           // of them, those that had been sound
+	after   time.Duration // least Retry-After of theirs; 0: none
+	class   string        // it was admitted in
 	rank    sched.RankID
 	cached  int64
 	tokens  int64
@@ -55,6 +58,9 @@ func (p *Proxy) completion(read func([]byte) (*prompt.Request, error)) http.Hand
 			f := refusalFor(err)
 			if full := new(sched.Error); f.status == http.StatusTooManyRequests && errors.As(err, &full) {
 				f.retryAfter = p.line.retryAfter(p.Scheduler, full.Class, time.Now())
+			}
+			if x.after > 0 && f.status != http.StatusGatewayTimeout {
+				f.retryAfter = int(x.after / time.Second) // the workers' own word
 			}
 			x.refuse(f)
 		}
@@ -113,7 +119,26 @@ func (x *exchange) serve(read func([]byte) (*prompt.Request, error)) error {
 	control := http.NewResponseController(x.w)
 	_ = control.SetWriteDeadline(deadline.Add(time.Second))
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
-	return x.p.Scheduler.Do(ctx, request, x.try)
+	return x.anywhere(ctx, request)
+}
+
+// anywhere tries all workers before it gives up: those that are set aside last.
+func (x *exchange) anywhere(ctx context.Context, request *sched.Request) error {
+	var failed error
+	for {
+		before := len(x.tried)
+		request.Excluded = x.tried
+		err := x.p.Scheduler.Do(ctx, request, x.try)
+		nowhere := errors.Is(err, sched.ErrOverloaded) || errors.Is(err, sched.ErrNoEndpoints)
+		stuck := failed != nil && len(x.tried) == before
+		failed = errors.Join(failed, err)
+		switch {
+		case err == nil, !nowhere:
+			return err
+		case stuck, !x.p.Fleet.Recall(x.tried):
+			return failed
+		}
+	}
 }
 
 // readBody reads the whole body before anything is booked, so that a slow client

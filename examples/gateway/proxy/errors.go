@@ -5,9 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strconv"
+	"time"
 
+	"github.com/seed-3c5df8a4/turnstile/examples/gateway/fleet"
 	"github.com/seed-3c5df8a4/turnstile/examples/gateway/prompt"
 	"github.com/seed-3c5df8a4/turnstile/sched"
 )
@@ -29,6 +33,8 @@ type refusal struct {
 	kind, code, message string
 	param               string // the field or header at fault, if one is
 	retryAfter          int    // seconds; 0 for none
+	words               []byte // a worker's own, instead of the message
+	wordsKind           string // their content type
 }
 
 // body is the refusal as the OpenAI API words it.
@@ -49,19 +55,56 @@ func (f *refusal) body() []byte {
 
 func refuse(w http.ResponseWriter, f *refusal) {
 	h := w.Header()
-	h.Set("Content-Type", "application/json")
+	kind, text := "application/json", f.words
+	if text == nil {
+		text = append(f.body(), '\n')
+	} else {
+		kind = f.wordsKind
+	}
+	h.Set("Content-Type", kind)
 	if f.retryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(f.retryAfter))
 	}
 	w.WriteHeader(f.status)
-	_, _ = w.Write(append(f.body(), '\n'))
+	_, _ = w.Write(text)
 }
 
 // backendError is a worker's failure before the first byte of its answer.
 type backendError struct {
-	endpoint string
-	status   int   // what it answered, if it did
-	cause    error // else why it did not
+	endpoint   string
+	status     int           // what it answered, if it did
+	retryAfter time.Duration // for how long it asks to be left alone, if it does
+	kind       string        // content type of text
+	text       []byte        // its own words, if it spoke of the request
+	cause      error         // else why it did not answer
+}
+
+// maxWords bounds what is kept of a worker's own words.
+const maxWords = 16 << 10
+
+func newBackendError(endpoint string, response *http.Response) *backendError {
+	e := &backendError{endpoint: endpoint, status: response.StatusCode}
+	if seconds, err := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 31); err == nil {
+		e.retryAfter = time.Duration(seconds) * time.Second
+	}
+	if e.status == http.StatusInternalServerError {
+		e.kind = response.Header.Get("Content-Type")
+		e.text, _ = io.ReadAll(io.LimitReader(response.Body, maxWords))
+	}
+	return e
+}
+
+// suspicious tells whether a request can have caused the failure: it did reach the
+// worker, which did not just say that it has no room.
+func (e *backendError) suspicious() bool {
+	var unreachable *net.OpError
+	switch {
+	case e.cause != nil:
+		refused := errors.As(e.cause, &unreachable) && unreachable.Op == "dial"
+		return !refused && !errors.Is(e.cause, fleet.ErrGivenUp)
+	default:
+		return e.status == http.StatusInternalServerError
+	}
 }
 
 func (e *backendError) Error() string {
@@ -111,9 +154,15 @@ func refusalFor(err error) *refusal {
 	case errors.Is(err, sched.ErrClosed):
 		f.message = "the gateway is shutting down"
 		return set(http.StatusServiceUnavailable, "shutting_down", soonest)
-	case errors.As(err, &backend) && backend.status == http.StatusServiceUnavailable:
+	case errors.As(err, &backend) && backend.status == http.StatusTooManyRequests:
+		f.kind, f.message = kindLimit, "the backends that were tried have no room"
+		return set(http.StatusTooManyRequests, "backend_full", soonest)
+	case backend != nil && backend.status == http.StatusServiceUnavailable:
 		f.message = "the backends that were tried are unavailable"
 		return set(http.StatusServiceUnavailable, "backend_unavailable", soonest)
+	case backend != nil && backend.status == http.StatusInternalServerError && len(backend.text) > 0:
+		f.words, f.wordsKind = backend.text, backend.kind
+		return set(http.StatusInternalServerError, "", 0)
 	case backend != nil:
 		f.message = "the backends that were tried failed"
 		return set(http.StatusBadGateway, "backend_failed", 0)

@@ -240,8 +240,9 @@ func TestTriesElsewhereBeforeTheFirstByte(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, setup{backends: []fleet.Backend{c.bad(t), c.bad(t), engine(t)}})
 			for _, body := range []string{streamed, `{"prompt":"hello"}`} {
+				// One sound worker may be failed at; these never were.
+				r := newRig(t, setup{config: proxy.Config{Tries: 1}, backends: []fleet.Backend{c.bad(t), c.bad(t), engine(t)}})
 				response, text := r.post("/v1/completions", body, nil)
 				assert.Equal(t, http.StatusOK, response.StatusCode, text)
 				assert.Equal(t, "3", response.Header.Get(proxy.HeaderTries))
@@ -250,30 +251,22 @@ func TestTriesElsewhereBeforeTheFirstByte(t *testing.T) {
 				r.idle()
 			}
 
-			r = newRig(t, setup{backends: []fleet.Backend{c.bad(t)}})
+			r := newRig(t, setup{backends: []fleet.Backend{c.bad(t)}})
 			response, text := r.post("/v1/completions", streamed, nil)
 			assert.Equal(t, c.status, response.StatusCode)
 			assert.Equal(t, c.code, problemOf(t, text).Code)
 			assert.NotContains(t, text, "127.0.0.1", "addresses are no business of the client's")
 			r.idle()
-
-			r = newRig(t, setup{config: proxy.Config{Tries: 2}, backends: []fleet.Backend{c.bad(t), c.bad(t), engine(t)}})
-			response, text = r.post("/v1/completions", streamed, nil)
-			assert.Equal(t, c.status, response.StatusCode)
-			assert.Equal(t, c.code, problemOf(t, text).Code)
-			assert.Equal(t, "2", response.Header.Get(proxy.HeaderTries))
 		})
 	}
 }
 
-func TestDeadBackendGoesDown(t *testing.T) {
+func TestDeadBackendIsSetAside(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, setup{backends: []fleet.Backend{deadBackend(t), engine(t)}})
-	for range 3 {
-		response, _ := r.post("/v1/completions", streamed, nil)
-		assert.Equal(t, "2", response.Header.Get(proxy.HeaderTries))
-	}
 	response, _ := r.post("/v1/completions", streamed, nil)
+	assert.Equal(t, "2", response.Header.Get(proxy.HeaderTries))
+	response, _ = r.post("/v1/completions", streamed, nil)
 	assert.Equal(t, "1", response.Header.Get(proxy.HeaderTries))
 }
 

@@ -66,7 +66,11 @@ type Config struct {
 	BodyTimeout time.Duration
 	// MaxBody is the greatest length of a request's body, default 32 MiB.
 	MaxBody int64
-	// Tries is how many workers are tried for a request, default 3.
+	// FirstByte bounds the wait for the first byte of a stream, default 1 min, and
+	// FirstByteWhole that of a plain answer, which shows none until it is whole,
+	// default half of Timeout.
+	FirstByte, FirstByteWhole time.Duration
+	// Tries is at how many sound workers a request may fail, default 4.
 	Tries int
 	// Log is told of each request; nil means slog.Default().
 	Log *slog.Logger
@@ -88,7 +92,9 @@ func New(config Config) *Proxy {
 	config.Timeout = cmp.Or(config.Timeout, 10*time.Minute)
 	config.BodyTimeout = cmp.Or(config.BodyTimeout, 30*time.Second)
 	config.MaxBody = cmp.Or(config.MaxBody, 32<<20)
-	config.Tries = cmp.Or(config.Tries, 3)
+	config.FirstByte = cmp.Or(config.FirstByte, time.Minute)
+	config.FirstByteWhole = cmp.Or(config.FirstByteWhole, config.Timeout/2)
+	config.Tries = cmp.Or(config.Tries, 4)
 	if config.Log == nil {
 		config.Log = slog.Default()
 	}

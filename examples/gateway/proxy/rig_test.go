@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -47,12 +48,15 @@ type rig struct {
 	proxy  *proxy.Proxy
 	server *httptest.Server
 	client *http.Client
+	checks checks
 }
 
 type setup struct {
 	policy   string
 	config   proxy.Config
 	backends []fleet.Backend
+	aside    time.Duration
+	fleetLog *slog.Logger
 }
 
 func newRig(t *testing.T, set setup) *rig {
@@ -64,7 +68,10 @@ func newRig(t *testing.T, set setup) *rig {
 	r := &rig{t: t, s: s}
 	quiet := slog.New(slog.DiscardHandler)
 	cache := prompt.NewCache(1024)
-	r.fleet = fleet.New(s, fleet.Config{Log: quiet, Down: cache.Forget})
+	r.fleet = fleet.New(s, fleet.Config{
+		Log: cmp.Or(set.fleetLog, quiet), Lost: cache.Forget, Transport: &r.checks,
+		Aside: set.aside, AsideMax: max(set.aside, time.Minute),
+	})
 	require.NoError(t, r.fleet.Set(set.backends))
 	c := set.config
 	c.Scheduler, c.Fleet, c.Cache, c.BlockSize, c.Log = s, r.fleet, cache, 16, cmp.Or(c.Log, quiet)
@@ -81,6 +88,37 @@ func newRig(t *testing.T, set setup) *rig {
 		r.proxy.CloseIdle()
 	})
 	return r
+}
+
+// checks makes the health checks. They succeed but for those of the hosts that fail.
+type checks struct{ failing sync.Map }
+
+func (c *checks) RoundTrip(r *http.Request) (*http.Response, error) {
+	if _, fails := c.failing.Load(r.URL.Host); fails {
+		return nil, context.DeadlineExceeded
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
+}
+
+// fail has the checks of some backends fail from now on.
+func (c *checks) fail(backends ...fleet.Backend) {
+	for _, b := range backends {
+		c.failing.Store(strings.TrimPrefix(b.URL, "http://"), nil)
+	}
+}
+
+// fail has the checks of some backends fail until it is noticed.
+func (r *rig) fail(backends ...fleet.Backend) {
+	r.checks.fail(backends...)
+	for range 3 {
+		r.fleet.CheckHealth(r.t.Context())
+	}
+}
+
+// mend has all checks succeed.
+func (r *rig) mend() {
+	r.checks.failing.Clear()
+	r.fleet.CheckHealth(r.t.Context())
 }
 
 // lines is a logger whose lines go to a channel.

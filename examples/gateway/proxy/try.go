@@ -7,13 +7,13 @@ import (
 	"errors"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"strconv"
 	"time"
 
+	"github.com/seed-3c5df8a4/turnstile/examples/gateway/fleet"
 	"github.com/seed-3c5df8a4/turnstile/sched"
 )
 
@@ -22,14 +22,22 @@ type try struct {
 	*exchange
 	b         *sched.Booking
 	placement sched.Placement
+	visit     *fleet.Visit
 	target    *url.URL
 	failed    error // before the first byte of the answer
+
+	// begun ends what may still end the try before its first byte. It returns false
+	// if that has happened.
+	begun func() bool
 }
+
+// errSilent is why a try ends whose worker has said nothing for too long.
+var errSilent = errors.New("no first byte in time")
 
 // try forwards the request to the worker that was booked. An error means that
 // nothing was sent to the client yet; an answer that breaks off later is a panic
 // with http.ErrAbortHandler, by which the server breaks the client's stream too.
-func (x *exchange) try(ctx context.Context, b *sched.Booking) error {
+func (x *exchange) try(whole context.Context, b *sched.Booking) error {
 	t := &try{exchange: x, b: b, placement: b.Placement()}
 	x.tries++
 	x.booked = time.Now()
@@ -38,6 +46,17 @@ func (x *exchange) try(ctx context.Context, b *sched.Booking) error {
 	if t.target, err = url.Parse(t.placement.Endpoint); err != nil {
 		return err
 	}
+	t.visit = x.p.Fleet.Visit(t.placement.Rank.Worker)
+	ctx, cancel := context.WithCancelCause(whole)
+	defer cancel(nil)
+	patience := x.p.FirstByteWhole
+	if x.prompt.Stream {
+		patience = x.p.FirstByte
+	}
+	late := time.AfterFunc(patience, func() { cancel(errSilent) })
+	stay := context.AfterFunc(t.visit.GivenUp(), func() { cancel(context.Cause(t.visit.GivenUp())) })
+	t.begun = func() bool { return late.Stop() && stay() }
+	defer t.begun()
 	forward := httputil.ReverseProxy{
 		Rewrite: t.rewrite, ModifyResponse: t.answered, Transport: x.p.transport, BufferPool: &x.p.buffers,
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { t.failed = err },
@@ -47,27 +66,35 @@ func (x *exchange) try(ctx context.Context, b *sched.Booking) error {
 	switch {
 	case t.failed == nil:
 		return nil
-	case b.Err() != nil && errors.Is(context.Cause(ctx), b.Err()):
-		t.failed = b.Err() // the worker was removed: ctx ends with the booking
+	case b.Err() != nil && errors.Is(context.Cause(whole), b.Err()):
+		x.tried = append(x.tried, t.placement.Rank.Worker)
+		return sched.RetryElsewhere(b.Err()) // the worker was removed
+	case whole.Err() != nil:
+		return whole.Err()
 	case ctx.Err() != nil:
-		return ctx.Err()
+		t.failed = context.Cause(ctx)
 	}
 	return t.elsewhere(t.failed)
 }
 
-// elsewhere tells of a failure before the first byte, and has another worker tried
-// if there were not too many. To repeat a completion that may have begun is safe:
-// it costs work and changes nothing.
+// elsewhere tells of a failure before the first byte, and has another worker tried.
+// To repeat a completion that may have begun is safe: it costs work and changes
+// nothing. Only a request that has failed at many workers that were sound until then
+// is let go: it may be what they failed of.
 func (t *try) elsewhere(err error) error {
 	var failure *backendError
 	if !errors.As(err, &failure) {
 		failure = &backendError{endpoint: t.placement.Endpoint, cause: err}
 	}
-	var unreachable *net.OpError
-	if errors.As(err, &unreachable) && unreachable.Op == "dial" {
-		t.p.Fleet.Failed(t.placement.Rank.Worker, err)
+	worker := t.placement.Rank.Worker
+	t.tried = append(t.tried, worker)
+	if after := failure.retryAfter; after > 0 && (t.after == 0 || after < t.after) {
+		t.after = after
 	}
-	if t.tries >= t.p.Tries {
+	if sound := t.visit.Failed(failure, failure.retryAfter); sound && failure.suspicious() {
+		t.faults++
+	}
+	if t.faults >= t.p.Tries {
 		return failure
 	}
 	t.p.Log.Warn("trying elsewhere", "id", t.id, "worker", t.placement.Rank.String(), "reason", failure)
@@ -104,12 +131,13 @@ func (t *try) rewrite(r *httputil.ProxyRequest) {
 // answered looks at the head of the worker's answer. An error from here has the
 // answer dropped, and is the try's failure.
 func (t *try) answered(response *http.Response) error {
-	switch response.StatusCode {
-	case http.StatusBadGateway, http.StatusServiceUnavailable,
+	switch status := response.StatusCode; {
+	case status == http.StatusNotImplemented: // it is well, and will never do that
+	case status >= http.StatusInternalServerError, status == http.StatusTooManyRequests,
 		// Nobody asked for another protocol; and what comes then is no body that the
 		// end of the context would close.
-		http.StatusSwitchingProtocols:
-		return &backendError{endpoint: t.placement.Endpoint, status: response.StatusCode}
+		status == http.StatusSwitchingProtocols:
+		return newBackendError(t.placement.Endpoint, response)
 	}
 	// Nothing is sent to the client before there is something to send: until then
 	// another worker can be tried.
@@ -120,6 +148,10 @@ func (t *try) answered(response *http.Response) error {
 	case err != nil && err != io.EOF:
 		return err
 	}
+	if !t.begun() {
+		return context.Cause(response.Request.Context())
+	}
+	t.visit.Served()
 	t.status = response.StatusCode
 	for name := range response.Header {
 		if private(name) {
