@@ -309,7 +309,7 @@ func (r *reader) skip() error {
 // skipExt passes over a value of an extension: a length, fixed or told, a type, bytes.
 func (r *reader) skipExt(c byte) (err error) {
 	r.at++
-	n := 0
+	var n int
 	if msgpcode.IsFixedExt(c) {
 		n = 1 << (c - msgpcode.FixExt1)
 	} else {
