@@ -1,6 +1,6 @@
 module github.com/seed-3c5df8a4/turnstile/stress
 
-go 1.25
+go 1.25.0
 
 require (
 	github.com/anishathalye/porcupine v1.3.1
@@ -10,7 +10,7 @@ require (
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.6
-	golang.org/x/term v0.36.0
+	golang.org/x/term v0.45.0
 	pgregory.net/rapid v1.3.0
 )
 
@@ -18,10 +18,12 @@ require (
 	github.com/pmezard/go-difflib v1.0.0 // indirect
 	github.com/puzpuzpuz/xsync/v3 v3.5.1 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
-	golang.org/x/sys v0.37.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
 )
 
 replace (
 	github.com/seed-3c5df8a4/turnstile => ../
 	github.com/seed-3c5df8a4/turnstile/bench => ../bench
+	github.com/seed-3c5df8a4/turnstile/integrations/replicas => ../integrations/replicas
+	github.com/seed-3c5df8a4/turnstile/integrations/replicas/embedded => ../integrations/replicas/embedded
 )
