@@ -27,7 +27,7 @@ func (m *Mark) Set() bool { return m.set.Load() }
 //
 // Steps of a producer, under its source's lock, after the load has changed:
 //
-//	mark set already: done, whoever clears it reads the load after that
+//	mark set already: done, the load is read after it is cleared
 //	count it, set the mark, push; if the push fails, raise the flag
 //
 // Steps of the drainer:

@@ -41,11 +41,11 @@ type PathObserver interface {
 // splits it. The lower half stays the same record, since bookings and the keys
 // of its children mean its end; the halves share one array.
 //
-// Runs are not joined again when those who made them part have left: the next
-// prompt mostly parts at the same point, and would pay for a split each time. So
-// a run may have a single child with as many holders. As long as it lives, its
-// blocks lie in as many runs as there were points at which somebody parted or
-// ended, and at worst in one each.
+// Runs are not joined again when the requests that made them part have left: the next
+// prompt mostly parts at the same point, and would pay for a split each time. So a run
+// may have a single child with as many holders. As long as it lives, its blocks lie in
+// as many runs as there were points at which a prompt parted or ended, and at worst in
+// one each.
 //
 // A decay changes the weight of all blocks that only one booking holds, and
 // may come with every output block. So that it need not walk the runs each time,
@@ -130,8 +130,8 @@ const (
 	slack = 32
 	// smallPath is the length up to which the room for a path is kept.
 	smallPath = 512
-	// idleMap and idlePath are the same for a rank without prompt blocks: there may
-	// be thousands of these, and what they keep nobody needs.
+	// idleMap and idlePath are the same for a rank without prompt blocks: there may be
+	// thousands of these, and what they keep is not needed.
 	idleMap  = 8
 	idlePath = 64
 )

@@ -1,8 +1,8 @@
-// Package lifecycle holds the authoritative load of one rank: its live
-// bookings, the prefill tokens they still have to compute and the KV-cache
-// blocks they keep. It stands on floor 0 and is pure: it takes no lock, starts
-// no goroutine, draws no random number and reads no clock that it is not given.
-// Whoever owns a [Rank] guards it, and every [Booking] on it, with one lock.
+// Package lifecycle holds the authoritative load of one rank: its live bookings, the
+// prefill tokens they still have to compute and the KV-cache blocks they keep. It
+// stands on floor 0 and is pure: it takes no lock, starts no goroutine, draws no random
+// number and reads no clock that it is not given. The owner of a [Rank] guards it, and
+// every [Booking] on it, with one lock.
 //
 //	Rank
 //	 ├─ touch order    a ─ c ─ b            every live booking, longest untouched first

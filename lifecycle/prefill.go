@@ -34,9 +34,9 @@ type Prefill struct {
 	AnchorSince int64
 	// HasAnchor says whether the list has an entry.
 	HasAnchor bool
-	// Elsewhere are tokens, ≥ 0, that somebody else is known to have on the rank. They
-	// count beside the list and do not decay: who knows of them says when they change.
-	// A rank's own snapshot has none.
+	// Elsewhere are tokens, ≥ 0, that other schedulers are known to have on the rank.
+	// They count beside the list and do not decay: their owner says when they change. A
+	// rank's own snapshot has none.
 	Elsewhere int64
 }
 

@@ -60,9 +60,9 @@ func (r *Rank) AddOutputBlock(b *Booking) {
 	r.setOutputWeight(b, b.outputWeight+BlockUnit)
 }
 
-// AddOutputBlockWithDecay adds a block of output, and gives it, all other
-// output blocks of b, and those of its prompt blocks that nobody else holds,
-// the weight, which must be in [0, BlockUnit]: see DecayWeight.
+// AddOutputBlockWithDecay adds a block of output, and gives it, all other output blocks
+// of b, and those of its prompt blocks that no other request holds, the weight, which
+// must be in [0, BlockUnit]: see DecayWeight.
 func (r *Rank) AddOutputBlockWithDecay(b *Booking, weight int64) {
 	if b.rank != r {
 		return

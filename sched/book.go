@@ -23,8 +23,8 @@ import (
 //     is not busy under its own lock, the chosen one or, locked with it in order,
 //     another;
 //   - on the fast path no request has started to wait; in the turn, no hint about
-//     either rank is under way and no instant has passed at which time alone unblocks
-//     somebody: those were freed for others, who have not been looked at yet.
+//     either rank is under way and no instant has passed at which decay unblocks a
+//     waiter: that capacity was freed for waiters that have not been tested yet.
 //
 // With a busy_worker_ratio, whose gate depends on all ranks at once, there is no
 // witness: the busy ranks are counted under the rank's lock and that of the count, and
@@ -55,8 +55,8 @@ type attempt struct {
 	told     *journal.Slot[Decision] // the place of the decision in the journal, outside the turn
 }
 
-// attempt makes one attempt and, if it succeeds, says in the job where. REQUIRES:
-// the look was taken.
+// attempt makes one attempt and, if it succeeds, stores the placement in the job.
+// REQUIRES: the look was taken.
 func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, error) {
 	rules := a.world.Profile.Class(a.class)
 	counted := rules.BusyWorkerRatio > 0 && rules.BusyWorkerRatio < 1
@@ -70,9 +70,10 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, error) {
 	}
 	if a.onlyReads() {
 		p := placementOf(a.look.Placed(choice.Candidate))
-		// Reserved before the look at who waits, so that they are told later.
+		// Reserved before the waiting count is read, so that later waiters have later
+		// decisions.
 		told := s.journal.Reserve(Decision{Kind: DecisionAdmitted, Request: a.job.id, Query: true, Placement: p})
-		// If the witness has not moved it was one when nobody was found to wait.
+		// If the witness has not moved, it was one when the waiting count was read.
 		if !s.undisturbed(a) || gated && !a.look.StillIdle(choice.Candidate) || counted && !s.roomFor(a) {
 			told.Drop()
 			return lostRace, nil
@@ -125,7 +126,7 @@ func (s *Scheduler) book(a *attempt, choice pool.Choice, chosen, witness *shards
 }
 
 // roomFor reports whether the share of ranks that are busy for the class lets a query
-// go on, and still nobody else's turn has come.
+// go on, and still no other request's turn has come.
 func (s *Scheduler) roomFor(a *attempt) bool {
 	if !a.look.CountsBusy() {
 		return false
@@ -179,8 +180,8 @@ func (s *Scheduler) attemptLocked(a *attempt) (outcome, error) {
 }
 
 // reserve takes the place in the journal of a booking outside the turn. It comes before
-// the look at who waits: a request that starts to wait after that look, because of this
-// booking or in another world, is told later. REQUIRES: the ranks' locks.
+// the waiting count is read: the decision of a request that starts to wait after that,
+// because of this booking or in another world, comes later. REQUIRES: the ranks' locks.
 func (s *Scheduler) reserve(a *attempt) {
 	if !a.turn && s.journal != nil {
 		a.told = s.journal.Reserve(Decision{Kind: DecisionAdmitted, Request: a.job.id, Query: a.job.query})
@@ -197,7 +198,7 @@ func (s *Scheduler) keep(a *attempt, rank RankID) {
 }
 
 // onlyReads: a query that no request waits before or behind needs no lock. In the turn
-// it does, to see whether something was freed for those before it.
+// it does, to see whether something was freed for the requests before it.
 func (a *attempt) onlyReads() bool { return a.job.query && !a.turn }
 
 // trackLocked has a selector with state note the booking.
@@ -215,7 +216,7 @@ func (s *Scheduler) takeLocked(a *attempt, choice pool.Choice, shard *shards.Sha
 	a.told.KeepWith(func(d *Decision) { d.Placement = a.job.placement })
 }
 
-// undisturbed reports whether the world stands and nobody else's turn has come.
+// undisturbed reports whether the world stands and no other request's turn has come.
 func (s *Scheduler) undisturbed(a *attempt) bool {
 	switch {
 	case s.world.Load() != a.world:

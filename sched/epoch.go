@@ -9,9 +9,9 @@ import (
 )
 
 // What a call may do for others, in units of a budget: a lifecycle call or a leaver
-// about 10 µs, an arrival about 25 µs; a few times that where the line has dropped
-// out of the processor's caches. What is left then goes to whoever enters the turn
-// next, or to a helper.
+// about 10 µs, an arrival about 25 µs; a few times that where the line has dropped out
+// of the processor's caches. The rest is left for the next caller that enters the turn,
+// or for a helper.
 const (
 	lifecycleAllowance = 1_000
 	arrivalAllowance   = 2_500
@@ -20,13 +20,13 @@ const (
 )
 
 const (
-	// grantsBetweenArrivals is how many are served before arrivals are looked at, so
-	// that their priorities and due times count while a long backlog is served.
+	// grantsBetweenArrivals is how many waiters are served before arrivals are looked
+	// at, so that their priorities and due times count while a long backlog is served.
 	grantsBetweenArrivals = 32
-	// overdueAtOnce is how many are expired, or told that the scheduler is closed,
-	// between two looks at the budget.
+	// overdueAtOnce is how many waiters are expired, or rejected because the scheduler
+	// is closed, between two tests of the budget.
 	overdueAtOnce = 64
-	// costReject is to tell a waiter of an error.
+	// costReject is the cost of a rejection.
 	costReject = 350
 	// checkedLength is the longest queue that is checked after every epoch, where
 	// invariants are.
@@ -36,20 +36,20 @@ const (
 // Run implements sequencer.Epochs. One epoch, in this order:
 //
 //  1. detach the arrivals: their tickets are fixed; they are looked at last;
-//  2. refresh: let the leavers go, adopt the world, read the clock once, expire
-//     due times and then ttls up to that instant, fail those who have had no usable
+//  2. refresh: let the leavers go, adopt the world, read the clock once, expire due
+//     times and then ttls up to that instant, fail the waiters that have had no usable
 //     rank for too long, drain the hints;
 //  3. serve the backlog while a waiter can run; after every 32 grants the arrivals join
 //     it, so that priority and due time count from then on;
-//  4. when no waiter can run: those who have joined, and then each arrival, in ticket
-//     order: gate, limits, add, serve.
+//  4. when no waiter can run: the arrivals that have joined, and then each other
+//     arrival, in ticket order: gate, limits, add, serve.
 //
-// So a release or a leave that returned before an arrival came is seen by that
-// arrival's limits.
+// So the limits of an arrival count every release and leave that returned before it
+// came.
 //
-// Each piece of it spends from the budget. When that is used up, what is left
-// stays where it is, and the next epoch goes on from there: it begins with another
-// refresh, and nothing is decided before that is complete.
+// Each piece spends from the budget. When the budget is used up, the rest stays where
+// it is, and the next epoch continues there. That epoch begins with another refresh,
+// and decides nothing before the refresh is complete.
 func (l *line) Run(allowance int) (left int, more bool) {
 	s := l.s
 	s.counters.epochs.Inc()
@@ -93,7 +93,8 @@ func (l *line) Run(allowance int) (left int, more bool) {
 func (l *line) Rest() { l.s.flush() }
 
 func (l *line) detach() {
-	// What was dealt with is let go, also if there is never a moment without arrivals.
+	// Arrivals that are done are let go, also if there is never a moment without
+	// arrivals.
 	if left := len(l.arrivals) - l.next; left <= l.next {
 		copy(l.arrivals, l.arrivals[l.next:])
 		clear(l.arrivals[left:])
@@ -105,8 +106,8 @@ func (l *line) detach() {
 	perturb.Point()
 }
 
-// work does what there is to do, as far as the budget goes, and reports whether
-// something is left.
+// work does the work there is, as far as the budget goes, and reports whether some is
+// left.
 func (l *line) work() (more bool) {
 	if !l.refresh() {
 		return true
@@ -117,7 +118,7 @@ func (l *line) work() (more bool) {
 	for {
 		status := l.serve()
 		if status == queue.Paused {
-			// Detached first: what returned before they came is seen by them.
+			// Detached first: so they see what returned before they came.
 			l.detach()
 			if !l.refresh() {
 				return true
@@ -152,8 +153,8 @@ func (l *line) work() (more bool) {
 	}
 }
 
-// serve serves who can run, and pauses when it is time to look at the arrivals:
-// epochs may be so short that no single one serves as many.
+// serve serves the waiters that can run, and pauses when it is time to look at the
+// arrivals: epochs may be too short to serve so many in one.
 func (l *line) serve() queue.Status {
 	before := l.steps
 	status := l.queue.Serve(grantsBetweenArrivals-l.unseen, &l.budget)
@@ -163,7 +164,7 @@ func (l *line) serve() queue.Status {
 	return status
 }
 
-// arrived notes that the first arrival was dealt with.
+// arrived notes that the first arrival is done.
 func (l *line) arrived() {
 	l.arrivals[l.next] = nil
 	l.next++
@@ -171,7 +172,7 @@ func (l *line) arrived() {
 }
 
 // arrive decides about one arrival when no other waiter can run; unless it is done, the
-// arrival is to be brought again.
+// arrival stays first in l.arrivals for the next epoch.
 func (l *line) arrive(j *job) queue.Status {
 	l.budget.Spend(queue.CostEntry)
 	l.current = j
@@ -187,8 +188,8 @@ func (l *line) arrive(j *job) queue.Status {
 	return status
 }
 
-// joinArrivals has all arrivals stand in line while others are being served, but for
-// those of classes that never queue, which wait until no other waiter can run.
+// joinArrivals has all arrivals stand in line while others are being served, except
+// those of classes that never queue: these are decided when no waiter can run.
 func (l *line) joinArrivals() {
 	for i := l.next; i < len(l.arrivals) && !l.budget.Exhausted(); i++ {
 		j := l.arrivals[i]
@@ -197,7 +198,7 @@ func (l *line) joinArrivals() {
 		class, ok := l.admissible(j)
 		if ok && !l.queue.Join(class, &j.entry, &l.budget) {
 			j.arrived = false
-			// Who comes behind it would come first: leave them all.
+			// The arrivals behind it would come first: leave them all.
 			l.current = nil
 			return
 		}
@@ -280,7 +281,7 @@ func (l *line) refresh() (done bool) {
 	return l.offerFreed() && l.answerClosed()
 }
 
-// unlinkLeavers takes those out whose owners have left.
+// unlinkLeavers takes the jobs out whose owners have left.
 func (l *line) unlinkLeavers() (done bool) {
 	for {
 		if l.leaver == nil {
@@ -313,9 +314,9 @@ func (l *line) followWorld() (done bool) {
 	return l.moving == nil || l.move()
 }
 
-// expireOverdue answers those whose due time has come. It takes no more than half
-// of what is left of the budget: of very many, others are decided in between, as if
-// the timer were late; none of them is granted then (see Expire).
+// expireOverdue answers the waiters whose due time has come. It takes no more than half
+// of what is left of the budget. If they are very many, other requests are decided in
+// between, as if the timer were late; none of the overdue is granted then (see Expire).
 func (l *line) expireOverdue() {
 	q := l.queue.Queue()
 	for most := l.budget.Left() / 2 / costReject; q.NextDue() <= l.now; {
@@ -332,8 +333,8 @@ func (l *line) expireOverdue() {
 	l.late = l.late || q.NextDue() <= l.now
 }
 
-// failLacking answers those who have had no usable rank for as long as their class
-// waits for one, for half of what is left of the budget: they cannot be granted.
+// failLacking answers the waiters that have had no usable rank for as long as their
+// class waits for one, with half of what is left of the budget: they cannot be granted.
 func (l *line) failLacking() {
 	q := l.queue.Queue()
 	for most := l.budget.Left() / 2 / costReject; q.NextFail() <= l.now; {
@@ -399,9 +400,8 @@ func (l *line) answerClosed() (done bool) {
 }
 
 // Broke implements sequencer.Epochs: an epoch did not return, because something
-// panicked or ended its goroutine. The request that was being decided fails; if
-// there was none, and it happens again, one that waits does, so that no epoch can
-// break for ever.
+// panicked or ended its goroutine. The request that was being decided fails. If there
+// was none, and it happens again, a waiter fails, so that no epoch can break for ever.
 func (l *line) Broke(cause any) {
 	s := l.s
 	s.hookPanicked(hookDeciding, cause)
@@ -448,6 +448,5 @@ func (l *line) Broke(cause any) {
 	l.reject(j, brokenOff(j.id))
 }
 
-// maxStuck is how many epochs may break in a row before one that waits fails for
-// it.
+// maxStuck is how many epochs may break in a row before a waiter fails for it.
 const maxStuck = 3

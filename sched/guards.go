@@ -3,9 +3,9 @@ package sched
 import "github.com/seed-3c5df8a4/turnstile/sched/pool"
 
 // guardsAt finds which ranks are guarded at an instant, from the requests that are
-// counted as waiting: for those who have not got the turn, whose holder keeps this up
-// to date. It takes time in proportion to the requests that wait in classes with a
-// guard age; nil if no class has one.
+// counted as waiting: for callers without the turn; its holder keeps the guards up to
+// date. It takes time in proportion to the requests that wait in classes with a guard
+// age; nil if no class has one.
 func (s *Scheduler) guardsAt(w *pool.World, now int64) *pool.Guards {
 	if !w.Profile.Guards() {
 		return nil

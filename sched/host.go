@@ -79,7 +79,7 @@ func (l *line) Usage(class int) queue.Usage { return l.s.ledger.usage(class) }
 // DoNotQueue implements queue.Host.
 func (l *line) DoNotQueue(j *job) bool { return j.doNotQueue }
 
-// Book implements queue.Host: it books, but tells nobody.
+// Book implements queue.Host: it books, and settles nothing.
 func (l *line) Book(class int, j *job) queue.Verdict {
 	l.current = j // and not reset if it breaks
 	verdict := l.book(class, j)
@@ -117,8 +117,8 @@ func (l *line) book(class int, j *job) queue.Verdict {
 	return queue.Settled
 }
 
-// Grant implements queue.Host: it tells the owner what Book found. If the
-// owner has gone, the booking is undone, and nobody else's.
+// Grant implements queue.Host: it gives the owner what Book found. If the owner has
+// left, the booking is undone, and no other booking.
 func (l *line) Grant(j *job) {
 	s := l.s
 	l.steps++
@@ -190,7 +190,8 @@ func (l *line) Reject(class int, j *job, why queue.Rejection) {
 
 // Queued implements queue.Host.
 func (l *line) Queued(class int, j *job) {
-	// If its owner leaves meanwhile, that is told after this, or this is not told.
+	// If its owner leaves meanwhile, that event comes after this one, or this one is
+	// not pushed.
 	told := l.s.journal.Reserve(Decision{Kind: DecisionQueued, Request: j.id, Query: j.query})
 	j.served, j.queuedAt, j.queued = l.world.Profile.Class(class).Name, l.now, true
 	if l.s.ledger.count(l.s, j, class) {

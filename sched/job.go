@@ -13,8 +13,8 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
-// The states of a job. It leaves waiting once, by a compare-and-swap: whoever
-// wins settles it, and who loses finds the outcome.
+// The states of a job. It leaves waiting once, by a compare-and-swap: the winner
+// settles it, and the loser finds the outcome.
 const (
 	jobWaiting  uint32 = iota
 	jobGranted         // by the holder of the turn: placement is set
@@ -22,9 +22,9 @@ const (
 	jobLeft            // by its owner, whose context has ended
 )
 
-// job is one call of Schedule or Query on its way. It comes from a pool, and
-// goes back when nobody knows it any more: from the owner, if the turn's holder
-// settled it or it never stood in line; from the holder, if the owner left.
+// job is one call of Schedule or Query on its way. It comes from a pool, and goes back
+// when no goroutine knows it any more: from the owner, if the turn's holder settled it
+// or it never stood in line; from the holder, if the owner left.
 type job struct {
 	id         string
 	class      string // as asked for
@@ -156,7 +156,7 @@ func (s *Scheduler) settle(j *job, state uint32) (class *classCount, ok bool) {
 // getJob takes a job from the pool.
 func (s *Scheduler) getJob() *job { return s.jobs.Get().(*job) }
 
-// putJob gives a job back. REQUIRES: nobody else knows it.
+// putJob gives a job back. REQUIRES: no other goroutine knows it.
 func (s *Scheduler) putJob(j *job) {
 	if !j.stood {
 		// The rest is as it was; to clear all of it takes longer than a decision.

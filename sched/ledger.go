@@ -10,9 +10,9 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/sched/queue"
 )
 
-// ledger holds what the waiting requests of each class amount to. It is apart
-// from the queue so that a caller who leaves takes its part along before it
-// returns, without the turn. Its lock is a leaf.
+// ledger holds what the waiting requests of each class amount to. It is apart from the
+// queue so that a caller that leaves takes its part back before it returns, without the
+// turn. Its lock is a leaf.
 type ledger struct {
 	counters *measure.Classes
 	mu       struct {

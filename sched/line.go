@@ -64,7 +64,7 @@ type lineTimer struct {
 	fired atomic.Bool // set by the timer, cleared by the holder of the turn
 }
 
-// build makes the queue for the first who stands in line.
+// build makes the queue for the first request that stands in line.
 func (l *line) build() {
 	l.timer.at = queue.NoDue
 	l.world = l.s.world.Load()

@@ -31,8 +31,8 @@ func (s *Scheduler) schedule(ctx context.Context, r *Request, arrival int64) (*B
 	return s.handle(rec, placement.Attempt), nil
 }
 
-// Query waits for the request's turn like Schedule but books nothing: it returns
-// where the request would have been put. Its errors are those of Schedule.
+// Query waits for the request's turn like Schedule but books nothing: it returns where
+// the request would have gone. Its errors are those of Schedule.
 func (s *Scheduler) Query(ctx context.Context, r *Request) (Placement, error) {
 	if err := s.present(ctx, r); err != nil {
 		return Placement{}, err
@@ -42,8 +42,8 @@ func (s *Scheduler) Query(ctx context.Context, r *Request) (Placement, error) {
 	return placement, err
 }
 
-// Select returns where the request would be put now. It waits for nothing, books
-// nothing, is not counted and changes no state at all.
+// Select returns where the request would go now. It does not wait, books nothing, is
+// not counted and changes no state.
 //
 // Errors: ErrInvalid, ErrClosed, ErrCanceled, ErrDeadline (the context's),
 // ErrPinNotAllowed, ErrNoEndpoints, ErrOverloaded, ErrPinnedOverloaded,
@@ -96,7 +96,7 @@ type result struct {
 	class  string // in which it was decided
 	at     int64  // when, in ns; only if it stood in line
 	stood  bool   // it was decided in line
-	owned  bool   // the owner made the rejection: nobody has counted it yet
+	owned  bool   // the owner made the rejection: it is not counted yet
 	undone bool   // a booking was taken back
 }
 
@@ -215,8 +215,8 @@ const (
 // lostRaces is how many races a caller loses before it has the ranks locked.
 const lostRaces = 8
 
-// fastSafely is fast for foreign code that panics or ends its goroutine: then the
-// request fails, and leaves nothing.
+// fastSafely is fast, safe against the embedder's code that panics or ends its
+// goroutine: then the request fails, and leaves nothing.
 func (s *Scheduler) fastSafely(ctx context.Context, j *job) (out outcome, err error) {
 	returned := false
 	defer func() {
@@ -230,7 +230,7 @@ func (s *Scheduler) fastSafely(ctx context.Context, j *job) (out outcome, err er
 			s.undo(j.record)
 		}
 		out, err = decided, brokenOff(j.id)
-		if cause == nil { // the goroutine ends, and nobody goes on from here
+		if cause == nil { // the goroutine ends, and no code after this runs
 			s.ids.Free(&j.record.claimed)
 			s.reject(j.record, j.id, j.served, j.query, err)
 			s.flush()
@@ -309,8 +309,8 @@ func (s *Scheduler) fast(ctx context.Context, j *job) (outcome, error) {
 }
 
 // standSafely is stand for foreign code that ends the goroutine, in the turn or while
-// overlaps are looked up again: then nobody takes what the request gets, so it leaves or,
-// if it was settled first, gives that back.
+// overlaps are looked up again: then no owner takes the result, so the request leaves
+// or, if it was settled first, its booking is undone.
 func (s *Scheduler) standSafely(ctx context.Context, j *job, k kind) (res result, left bool) {
 	returned := false
 	defer func() {

@@ -14,8 +14,8 @@ type Constraints struct {
 	Pin    lifecycle.RankID
 	// Allowed lists worker ids; nil allows all.
 	Allowed []uint64
-	// Excluded lists worker ids. The last Tried of them were not excluded by
-	// whoever asks but have been tried before, which matters for words only.
+	// Excluded lists worker ids. The last Tried of them were not excluded by the caller
+	// but have been tried before, which matters for words only.
 	Excluded []uint64
 	Tried    int
 	// RequiredTaints must all be on the worker.

@@ -22,11 +22,11 @@ type Rules []lifecycle.BusyAbove
 // was true at one instant, and a booking that is made under it was decided by what
 // was true when it was made.
 //
-// How: a change of a rank's load that makes it busy or idle by a rule, or that
-// concerns a load which time alone makes idle, takes the lock around the publication
-// of the load and the hint: so whoever counts a rank as idle that was busy finds its
-// hint under way. All other changes take no lock but the rank's. A transfer takes it
-// around both publications. It comes after the ranks' locks and before a group's.
+// How: a change of a rank's load that makes it busy or idle by a rule, or that concerns
+// a load which time alone makes idle, takes the lock around the publication of the load
+// and the hint: so a caller that counts a rank as idle that was busy finds its hint
+// under way. All other changes take no lock but the rank's. A transfer takes it around
+// both publications. It comes after the ranks' locks and before a group's.
 //
 // Tried and lost: the locks of all eligible ranks for each admission (at 512 ranks a
 // release waited a thousand times as long). To count without a lock and to look at
@@ -130,8 +130,8 @@ func (x *LoadIndex) recount(s *Shard, busy, fading uint8) {
 // uncount forgets a rank. REQUIRES: as recount.
 func (x *LoadIndex) uncount(s *Shard) { x.recount(s, 0, 0) }
 
-// LockCount takes the lock of the count, for one who is about to book on a rank, or
-// for nobody. REQUIRES: the rank's lock.
+// LockCount takes the lock of the count, for a caller that is about to book on a rank,
+// or for none. REQUIRES: the rank's lock.
 func (x *LoadIndex) LockCount(s *Shard) {
 	x.count.Lock()
 	if s != nil {

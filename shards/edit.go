@@ -47,10 +47,10 @@ func (r *room) claim(have, more int) bool {
 	return r.workers.CompareAndSwap(int64(have), int64(have+more))
 }
 
-// edit lists workers whose ranks, or what is said of them, may differ from the
-// table before, in a chain that goes back to the table that the load index knows.
-// It is read and cut off, when the index has learned of it, by whoever changes
-// tables, one at a time.
+// edit lists workers whose ranks, or what is said of them, may differ from the table
+// before, in a chain that goes back to the table that the load index knows. It is read
+// and cut off, when the index has learned of it, by the goroutine that changes tables,
+// one at a time.
 type edit struct {
 	workers []uint64
 	before  *edit

@@ -94,8 +94,8 @@ func (h *holders) leave(seat int32) (left int32) {
 	return left
 }
 
-// copy makes an empty set, of few, the same as another. REQUIRES: the lock of
-// the other's edge; nobody knows this one yet.
+// copy makes an empty set, of few, the same as another. REQUIRES: the lock of the
+// other's edge; no other goroutine knows this one yet.
 func (h *holders) copy(other *holders) {
 	for i := range h.few {
 		h.few[i].Store(other.few[i].Load())

@@ -69,7 +69,7 @@ func (t *Table) Shown(index *LoadIndex) {
 		index.epoch.Add(1)
 	}
 	if t.last != nil {
-		t.last.before = nil // nobody goes further back
+		t.last.before = nil // no reader goes further back
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 // kinds, mostly one.
 type Kind struct{ MaxBatchedTokens, TotalKVBlocks int64 }
 
-// Kinds numbers the kinds of workers that some tables have or had, so that what
-// follows from a kind is computed once for each. Numbers never change: who finds a
-// number in a table finds the kind here.
+// Kinds numbers the kinds of workers that some tables have or had, so that what follows
+// from a kind is computed once for each. Numbers never change: every number in a table
+// has its kind here.
 type Kinds struct {
 	mu struct {
 		sync.Mutex
@@ -79,6 +79,6 @@ func (t *Table) KindsInUse() *KindsInUse {
 	return t.inUse.Load()
 }
 
-// inUse is where successive tables with the same workers keep their KindsInUse:
-// written by whoever asks first, read by all.
+// inUse is where successive tables with the same workers keep their KindsInUse: written
+// by the first caller that asks, read by all.
 type inUse = atomic.Pointer[KindsInUse]

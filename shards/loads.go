@@ -63,24 +63,24 @@ const (
 // whose bound matters finds what a look at all ranks would find; and every key that
 // it passes over was, when it was read, no higher than its rank's load.
 //
-// How: a group has a lock, which comes after one rank's in the lock order, so
-// that its heads have one writer at a time: two that bring them up to date lazily
-// can leave them wrong for good. A head counts the ranks that are tied, so that a
-// search can draw one of all tied ranks with equal chances without reading them,
-// and a group is scanned only when its last tied rank rises. Readers take no lock.
-// What they could miss is a rank on its way from the exact ones to the loose ones or
-// back: the writer lets it stand in both in between, and moves the version, which a
-// reader reads before and after (13 bits; a group is read in well under the time of
-// 8,192 such changes, and a miss would cost no more than a choice that was not the
-// least). A key is never without a value in between, so that a search that takes a
-// loose key for an exact one finds, when it reads the load, that its choice is
-// dearer than the others may be, and searches again. Where there is one group there
-// are no heads and no lock: each rank writes its own keys.
+// How: a group has a lock, which comes after one rank's in the lock order, so that its
+// heads have one writer at a time: two that update them lazily can leave them wrong for
+// good. A head counts the ranks that are tied, so that a search can draw one of all
+// tied ranks with equal chances without reading them, and a group is scanned only when
+// its last tied rank rises. Readers take no lock. What they could miss is a rank on its
+// way from the exact ones to the loose ones or back: the writer lets it stand in both
+// in between, and moves the version, which a reader reads before and after (13 bits; a
+// group is read in well under the time of 8,192 such changes, and a miss would cost no
+// more than a choice that was not the least). A key is never without a value in
+// between, so that a search that takes a loose key for an exact one finds, when it
+// reads the load, that its choice is dearer than the others may be, and searches again.
+// Where there is one group there are no heads and no lock: each rank writes its own
+// keys.
 //
 // A rank keeps its spot in an index while it lives there. An index has spots for a
-// fixed number of ranks; a larger pool gets a new one. While ranks come, go, are
-// hidden or shown, its epoch is odd: a reader who finds the same even epoch before
-// and after has read what was true of all ranks. An index that is retired stays odd.
+// fixed number of ranks; a larger pool gets a new one. While ranks come, go, are hidden
+// or shown, its epoch is odd: a reader that finds the same even epoch before and after
+// has read what was true of all ranks. An index that is retired stays odd.
 //
 // Tried and lost: to switch the index off while any load decays or is out of range
 // (one booking made every selection in a pool of 2,048 a hundred times dearer); to
@@ -106,7 +106,8 @@ type LoadIndex struct {
 	// epoch is odd while the index is being changed; see above.
 	epoch atomic.Uint64
 	// known is the last edit of the table that was shown, looked how many ranks were
-	// looked at for tables; both of whoever changes tables, one at a time.
+	// looked at for tables; both belong to the goroutine that changes tables, one at a
+	// time.
 	known  *edit
 	looked int
 	count  busyCount
@@ -226,8 +227,8 @@ type spot struct {
 	hidden bool
 	loose  uint8 // a bit for each dimension
 	// busy and fading have a bit for each rule, as the count of the index has them;
-	// written under its lock too. counting: the lock of the count is held by who has
-	// the rank's.
+	// written under its lock too. counting: the holder of the rank's lock holds the
+	// lock of the count.
 	busy, fading uint8
 	counting     bool
 	rules        *Rules // nil if the rank is not counted
@@ -275,7 +276,7 @@ const noSpot = -1
 // What it means holds as long as the epoch of the index.
 func (s *Shard) Spot() int { return int(s.spot.Load()) }
 
-// update brings a shard's keys up to date. REQUIRES: the shard's lock.
+// update updates a shard's keys. REQUIRES: the shard's lock.
 func (x *LoadIndex) update(s *Shard, load *lifecycle.Load) {
 	at := &s.mu.spot
 	keys := [dimensions]int64{hiddenKey, hiddenKey, hiddenKey, hiddenKey}
@@ -357,8 +358,7 @@ func (x *LoadIndex) storeLoose(d Dimension, at int, key int64, was, is bool) {
 	}
 }
 
-// lead brings a group's head up to date. REQUIRES: the group's lock; the key is
-// written.
+// lead updates a group's head. REQUIRES: the group's lock; the key is written.
 func (x *LoadIndex) lead(d Dimension, number, at int, old, key int64, was, is bool) {
 	word := &x.heads[d][number]
 	head := word.Load()

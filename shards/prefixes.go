@@ -17,42 +17,42 @@ import (
 // does not change meanwhile is exact; a booking looks again under the rank's lock
 // if the rank's version has moved since it was read.
 //
-// How: edges are found by the tag of the place where they begin and their first
-// hash, in one concurrent map. An edge's hashes never change. Whoever holds a part
-// of an edge holds all of it: where a path parts from an edge or ends halfway, the
-// edge is split first. So the holders of an edge are a set of ranks without depths
-// (see holders), of which a rank enters and leaves its own part under its own
-// lock, from the root down. The set and the edge's place in the map are written
-// under the edge's lock, a leaf below the rank's, of which nobody holds two.
+// How: edges are found by the tag of the place where they begin and their first hash,
+// in one concurrent map. An edge's hashes never change. A rank that holds a part of an
+// edge holds all of it: where a path parts from an edge or ends halfway, the edge is
+// split first. So the holders of an edge are a set of ranks without depths (see
+// holders), of which a rank enters and leaves its own part under its own lock, from the
+// root down. The set and the edge's place in the map are written under the edge's lock,
+// a leaf below the rank's, of which no goroutine holds two.
 //
-// A split makes two edges with a copy of the holders each. The lower keeps the tag
-// of its end, so that what hangs below stays where it is, and is stored before the
-// upper takes the place of the whole. An edge that was split, or dropped with its
-// last holder, is marked as gone under its lock: who comes to write it looks in the
-// map again, and who reads it finds the holders it had last. Edges are not joined
-// again: there are never more of them along a path than places where live or lately
-// live paths have parted from it or ended.
+// A split makes two edges with a copy of the holders each. The lower keeps the tag of
+// its end, so that what hangs below stays where it is, and is stored before the upper
+// takes the place of the whole. An edge that was split, or dropped with its last
+// holder, is marked as gone under its lock: a writer looks in the map again, and a
+// reader finds the holders it had last. Edges are not joined again: there are never
+// more of them along a path than places where live or lately live paths have parted
+// from it or ended.
 //
 // A rank that holds an edge holds all those above it. So an edge is dropped with
 // its last holder, and nothing below it can be left; and a rank's depth is found by
 // halving the levels along a prompt.
 //
-// Cost: of a prompt of n blocks with k parting points on its way, a walk makes k
-// steps and compares n hashes; a booking makes as many, and enters k sets in
-// constant time each, however many ranks they have. Other clients can bring k up
-// to n, with prompts that part from this one everywhere, but not beyond, and the
-// number of ranks is no factor. A split copies a bit for each rank. The tags are
-// the one shared word that each booking would write, so a rank takes them in lots;
-// ranks that come to share an edge, or cease to, write that edge.
+// Cost: of a prompt of n blocks with k parting points on its way, a walk makes k steps
+// and compares n hashes; a booking makes as many, and enters k sets in constant time
+// each, however many ranks they have. Other clients can raise k up to n, with prompts
+// that part from this one everywhere, but not beyond, and the number of ranks is no
+// factor. A split copies a bit for each rank. The tags are the one shared word that
+// each booking would write, so a rank takes them in lots; ranks that come to share an
+// edge, or cease to, write that edge.
 //
-// Tried before: a node for each block, which cost a map insert, a delete and
-// three allocations for every block of every prompt. A list of holders with depths,
-// copied on write under the lock of the edge's bucket: where 2,048 ranks share a
-// prompt of 1,024 blocks, one that came and left copied 74 KB and took 55 µs, or
-// 76 MB and 55 ms if paths part from it after each block (408 B and 0.5 µs, 19 KB
-// and 0.09 ms now). The bitmap of this version, but copied whenever a rank enters
-// or leaves, so that a reader has the holders of one moment: 1.6 µs and 0.6 ms; nobody
-// needs that moment, since each rank's part is checked under its own lock.
+// Tried before: a node for each block, which cost a map insert, a delete and three
+// allocations for every block of every prompt. A list of holders with depths, copied on
+// write under the lock of the edge's bucket: where 2,048 ranks share a prompt of 1,024
+// blocks, one that came and left copied 74 KB and took 55 µs, or 76 MB and 55 ms if
+// paths part from it after each block (408 B and 0.5 µs, 19 KB and 0.09 ms now). The
+// bitmap of this version, but copied whenever a rank enters or leaves, so that a reader
+// has the holders of one moment: 1.6 µs and 0.6 ms; no caller needs that moment, since
+// each rank's part is checked under its own lock.
 type Prefixes struct {
 	edges *xsync.MapOf[edgeKey, *edge]
 	// tags numbers the places where edges begin; 0 is the root.

@@ -108,10 +108,10 @@ type Shard struct {
 	// Written under mu, and seldom; read by all.
 	spot atomic.Int64
 
-	elsewhere *elsewhere // nil while nobody else is known of; see there
-	// The published load stands on cache lines of its own, so that readers do not
-	// slow down who waits for the lock. A test holds that; the allocator aligns
-	// what has a multiple of 128 bytes to that much.
+	elsewhere *elsewhere // nil while no peer is known; see there
+	// The published load stands on cache lines of its own, so that readers do not slow
+	// down the goroutines that wait for the lock. A test holds that; the allocator
+	// aligns what has a multiple of 128 bytes to that much.
 	published published
 	seat      seat // in the prefix index; room that is left on their lines
 }
@@ -153,7 +153,7 @@ func (s *Shard) View() (v View) {
 	return v
 }
 
-// Read is View into a place of the caller's, for those who read many.
+// Read is View into memory of the caller, for callers that read many.
 func (s *Shard) Read(v *View) { v.Version = s.readPublished(&v.Load) }
 
 // Version returns the change counter without taking the lock.
@@ -276,7 +276,7 @@ func (s *Shard) ReleaseLocked(b *lifecycle.Booking) {
 func (s *Shard) TransferLocked(b *lifecycle.Booking, to *Shard, tokens int64) {
 	s.mu.rank.Transfer(b, &to.mu.rank, tokens, s.env.Now)
 	if x := s.mu.spot.index; s.mu.spot.rules != nil && s != to {
-		// In between the load is on neither, or on both: nobody may count then.
+		// In between the load is on neither, or on both: no caller may count then.
 		x.LockCount(s)
 		defer x.UnlockCount(s)
 		if to.mu.spot.index == x {
@@ -311,10 +311,10 @@ func (s *Shard) leaveSeatLocked() {
 // CheckLocked compares the sums with the bookings.
 func (s *Shard) CheckLocked() error { return s.mu.rank.Check() }
 
-// publishLocked makes the load visible and then leaves a hint if the change may
-// free capacity: see lifecycle.Watched. Load, mark and push are one section under
-// the lock: whoever books here later sees either both or neither. The mark comes
-// after the load, so that whoever clears it reads the new load.
+// publishLocked makes the load visible and then leaves a hint if the change may free
+// capacity: see lifecycle.Watched. Load, mark and push are one section under the lock:
+// a later booking here sees either both or neither. The mark comes after the load, so
+// that the goroutine that clears it reads the new load.
 func (s *Shard) publishLocked() {
 	load := s.mu.rank.Load()
 	if s.elsewhere != nil {

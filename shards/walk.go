@@ -2,9 +2,9 @@ package shards
 
 import "iter"
 
-// PrefixWalk is what Prefixes says of one prompt: the edges along it, from the
-// first to the deepest that anybody holds. It is scratch space to be used again,
-// by one goroutine at a time. The holders are read when they are asked for.
+// PrefixWalk is what Prefixes says of one prompt: the edges along it, from the first to
+// the deepest that any rank holds. It is scratch space to be used again, by one
+// goroutine at a time. The holders are read when they are asked for.
 type PrefixWalk struct {
 	prefixes *Prefixes
 	// given is how many seats had been given when the walk began.

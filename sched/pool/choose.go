@@ -146,9 +146,8 @@ func (l *Look) selectorFailure(err error) *Failure {
 	return &Failure{Reason: SelectorFailed, Rule: "the selector must choose one of the candidates", Cause: err}
 }
 
-// pickSafely turns a panic, a rank that is not there or a cost that cannot be
-// compared into an error, so that a selector of the embedder's harms nobody but
-// its own request.
+// pickSafely turns a panic, a rank that is not there or a cost that cannot be compared
+// into an error, so that a custom selector harms only its own request.
 func (l *Look) pickSafely(s selector.Selector, in *selector.Input) (pick selector.Pick, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
-// drawPlaces finds the ranks that a selector which goes by no load gets to see:
-// one drawn from those that are open, two, or the next in turn. All of them are
-// there by place, so that none is looked at; those of a few excluded workers are
-// passed over. The preferred rank is looked at instead of any.
+// drawPlaces finds the ranks that a selector that compares no load gets: one drawn from
+// those that are open, two, or the next in turn. All of them are there by place, so
+// that none is looked at; those of a few excluded workers are passed over. The
+// preferred rank is looked at instead of any.
 func (l *Look) drawPlaces(open []int32) bool {
 	w, r, x := l.World, l.Request, &l.indexed
 	x.concerned, x.common, l.sorted = 0, 0, 0

@@ -14,13 +14,12 @@ type Explained struct {
 	Chances []float64
 	// Parts are the terms of the KV cost.
 	Parts []selector.CostParts
-	// Scores is what another selector goes by, lower is better.
+	// Scores is what another selector compares, lower is better.
 	Scores []float64
 }
 
-// Explain chooses like Choose, for those who want to know why: among equal
-// candidates it takes the first. REQUIRES: TakeWhole was
-// called.
+// Explain chooses like Choose, for callers that want to know why: among equal
+// candidates it takes the first. REQUIRES: TakeWhole was called.
 func (l *Look) Explain(rnd selector.Rand) (e Explained, failed *Failure) {
 	e.Choice, failed = l.Choose(rnd)
 	n := len(l.candidates)

@@ -6,17 +6,17 @@ import (
 )
 
 // Few lets few callers at a time look at many ranks: a look at all ranks of a large
-// pool takes so long that, with many callers, the Go scheduler cuts it, and whoever
-// is cut waits for the time slices of all others.
+// pool takes so long that, with many callers, the Go scheduler cuts it, and a caller
+// that is cut waits for the time slices of all others.
 //
 // Guarantee: no more callers than there were processors when it was made look at a
-// time, and the others come in the order in which they asked. Nobody waits for more
+// time, and the others come in the order in which they asked. No caller waits for more
 // than a look and the choice that follows it for each of those before.
 //
-// How: a place that is given back goes to the first who waits, and not to whoever
-// asks next; the mutex guards the list. The holder of the turn does not ask, nor does
-// who has ranks locked, nor whoever calls a selector of the embedder's, which may be
-// slow: so a caller with a place waits for nothing.
+// How: a place that is given back goes to the first caller that waits, and not to the
+// next that asks; the mutex guards the list. The holder of the turn does not ask, nor
+// does a caller that has ranks locked or calls a custom selector, which may be slow: so
+// a caller with a place waits for nothing.
 //
 // Tried and lost: a semaphore without order (a caller that comes back at once takes
 // the place again, and the slowest got a tenth of the fastest).
@@ -24,7 +24,7 @@ type Few struct {
 	mu struct {
 		sync.Mutex
 		free        int
-		first, last *Look // who waits
+		first, last *Look // callers that wait
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 
 // Guards says which ranks are guarded, and for whom. A lane that guards its ranks has
 // its class's prefill thresholds bind the other classes that can queue: a rank above
-// them is guarded for those. The guards are kept by whoever knows which lanes wait,
-// lane by lane; which ranks are above the thresholds is looked up in their loads. It
-// is not safe for concurrent use. Nil has no guards.
+// them is guarded for those. The guards are kept by their owner, which knows which
+// lanes wait, lane by lane; which ranks are above the thresholds is looked up in their
+// loads. It is not safe for concurrent use. Nil has no guards.
 //
 // A lane is kept by the names in its constraints, not by the ranks that they leave.
 // So a lane costs what it names, whatever the pool, and another table costs nothing.
@@ -101,7 +101,7 @@ func (g *Guards) End(class int, c *shards.Constraints, free func(*lifecycle.Rank
 	return named
 }
 
-// freeWorkers frees the ranks of those of the workers that nobody in a cover guards.
+// freeWorkers frees the ranks of those of the workers that no guard in a cover names.
 func (g *Guards) freeWorkers(cover *cover, ids []uint64, free func(*lifecycle.RankID)) (ranks int) {
 	g.freed = g.freed[:0]
 	for _, id := range ids {

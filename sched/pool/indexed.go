@@ -32,7 +32,7 @@ type indexed struct {
 	key               int64
 	// least is the least active prefill, if the cost depends on it.
 	least int64
-	// drawn: the selector goes by no load, and the ranks were drawn for it.
+	// drawn: the selector compares no load, and the ranks were drawn for it.
 	drawn bool
 	// turn is the answer of a selector that goes by turn; inTurn if it is one.
 	turn   selector.Pick
@@ -79,10 +79,10 @@ func (l *Look) take(w *World, r *Request, class int, at Instant) {
 // index cannot tell: a temperature, weights per request, preferred taints, a pin,
 // ratios, ties by rank, a selector of the embedder's.
 //
-// Constraints are a set of spots that a search of the index may find: everything
-// but a few excluded workers, or a selection that the table has made. A selector
-// that goes by no load gets the rank drawn, or next in turn, by its place among
-// those that are open; the power of two choices the two that are drawn.
+// Constraints are a set of spots that a search of the index may find: everything but a
+// few excluded workers, or a selection that the table has made. A selector that
+// compares no load gets the rank drawn, or next in turn, by its place among those that
+// are open; the power of two choices the two that are drawn.
 func (l *Look) takeIndexed(w *World, r *Request, class int, at Instant) bool {
 	way, ok := w.way(r)
 	if !ok || l.Rand == nil || r.Constraints.Pinned || w.choosesIdle(class) || l.bound {

@@ -6,8 +6,8 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 )
 
-// Instant is the moment at which a look is taken. It is read from the clock only
-// when a load that decays is met, and then stays the same.
+// Instant is the moment at which a look is taken. It is read from the clock only when
+// the first load that decays is read, and then stays the same.
 type Instant struct {
 	now   lifecycle.Now
 	at    int64

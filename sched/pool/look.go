@@ -29,7 +29,7 @@ type Look struct {
 	Few      *Few
 	hasPlace bool          // a place of Few is held
 	turn     chan struct{} // says that a place was given
-	behind   *Look         // who waits next, guarded by Few
+	behind   *Look         // the look that waits next, guarded by Few
 
 	// Guards are those in force, nil for none. They outlive Reset.
 	Guards *Guards
@@ -347,9 +347,9 @@ func (l *Look) fillDepths(slots []shards.Slot) {
 	l.applyDepths(slots, 0)
 }
 
-// applyDepths subtracts what the walk found, for ranks that hold more than common.
-// Whoever holds anything holds the first level: if these are few, the others are
-// not asked.
+// applyDepths subtracts what the walk found, for ranks that hold more than common. A
+// rank that holds anything holds the first level: if these are few, the others are not
+// asked.
 func (l *Look) applyDepths(slots []shards.Slot, common int) {
 	switch {
 	case l.walk.Levels() == 0:

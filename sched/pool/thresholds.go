@@ -8,16 +8,16 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
-// thresholds say above which load a rank is busy for a class: for the classes that
-// anybody asked for, by the kind of worker. Successive worlds with the same profile
-// share them, so that a change of the pool computes none anew; whoever asks for a
-// class or a kind first does. They were computed for each class and worker with
-// every world: with 1,000 classes and 2,048 ranks, 49 MB and 52 ms.
+// thresholds say above which load a rank is busy for a class: for the classes that a
+// caller asked for, by the kind of worker. Successive worlds with the same profile
+// share them, so that a change of the pool computes none anew; the first caller that
+// asks for a class or a kind computes it. They were computed for each class and worker
+// with every world: with 1,000 classes and 2,048 ranks, 49 MB and 52 ms.
 type thresholds struct {
 	profile *policy.Profile
 	kinds   *shards.Kinds
-	// classes are written by whoever computes them, and read by all. Two who do so at
-	// a time find the same.
+	// classes are written by the callers that compute them, and read by all. Two that
+	// do so at a time find the same.
 	classes []atomic.Pointer[threshold]
 }
 

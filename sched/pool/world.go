@@ -14,13 +14,13 @@ type World struct {
 	Table    *shards.Table
 	Profile  *policy.Profile
 	Selector selector.Selector
-	// Draining: no new requests, those waiting may still go. Closed: nobody.
+	// Draining: no new requests; waiters may still run. Closed: they may not.
 	Draining, Closed bool
 
 	// Index finds the least loaded ranks; nil if the pool has none.
 	Index *shards.LoadIndex
 
-	// builtin: the selector is the library's own; load is what it goes by, needs
+	// builtin: the selector is the library's own; load is the load it compares, needs
 	// what it reads.
 	builtin bool
 	load    selector.Load

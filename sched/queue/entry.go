@@ -110,8 +110,7 @@ func scoreOf(order Order, arrival, jump, cost int64) score {
 	}
 }
 
-// orderLess is the order within a class among those who have not waited for the
-// class's maximum age.
+// orderLess is the order within a class among waiters below the class's maximum age.
 func orderLess(a, b *key) bool {
 	switch {
 	case a.priority != b.priority:
@@ -127,7 +126,7 @@ func orderLess(a, b *key) bool {
 	}
 }
 
-// ageLess is the order among those who have.
+// ageLess is the order among those at or above it.
 func ageLess(a, b *key) bool {
 	switch {
 	case a.priority != b.priority:

@@ -6,16 +6,16 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 )
 
-// front holds the lanes of a class in one order, and knows which goes first of
-// those that can run.
+// front holds the lanes of a class in one order, and knows the first of those that can
+// run.
 //
-// The freed rank asks. When a rank was freed, the question is not which lanes can
-// run now but who is first among those that may use *it*. So the rank goes along
-// the lanes in order and asks each, until one can use it: that one is opened. It
-// goes no further than the first open lane, since what comes behind that is no
-// better; when that lane has gone, or is blocked because the rank is taken, it goes
-// on from there. A rank that is found busy asks nobody any more: when it is freed
-// again it comes anew.
+// From the freed rank to the lanes. When a rank was freed, the question is not which
+// lanes can run now but which is the first among those that may use *this rank*. So the
+// rank asks the lanes in order, until one can use it: that lane is opened. The rank
+// goes no further than the first open lane, since the lanes behind it come later
+// anyway. When that lane is removed, or is blocked because the rank is taken, the rank
+// continues from there. A rank that is found busy asks no further lane: when it is
+// freed again it starts from the front.
 //
 // So a lane that is blocked can run on no rank but those that still come to it,
 // and what is done for a freed rank follows from how many lanes stand before the
@@ -29,7 +29,7 @@ type front[T any] struct {
 	// ask; the others, together; and these by worker and by rank.
 	wide, narrow group[T]
 	groups       map[groupKey]*group[T]
-	// asking are the groups along which somebody is on the way.
+	// asking are the groups along which ranks are on their way.
 	asking []*group[T]
 }
 
@@ -164,7 +164,7 @@ func (f *front[T]) unlist(s *laneStanding[T]) {
 		if !g.lanes.empty() {
 			continue
 		}
-		g.asks = nil // nobody is left to be asked
+		g.asks = nil // no lane is left to be asked
 		if g != &f.wide && g != &f.narrow {
 			delete(f.groups, g.key)
 		}
@@ -217,8 +217,8 @@ func (f *front[T]) openEvery() {
 	}
 }
 
-// mayBePassed reports whether somebody is on the way in a group of the lane: if
-// the lane, blocked, comes to stand further ahead, they may not ask it.
+// mayBePassed reports whether ranks are on their way in a group of the lane: if the
+// lane, blocked, comes to stand further ahead, they may not ask it.
 func (l *Lane[T]) mayBePassed() bool {
 	for i := range l.class.fronts {
 		for _, n := range l.standing[i].nodes {
@@ -230,7 +230,7 @@ func (l *Lane[T]) mayBePassed() bool {
 	return false
 }
 
-// quiet reports whether no lane is open and nobody is on the way.
+// quiet reports whether no lane is open and no rank is on its way.
 func (f *front[T]) quiet() bool { return f.opened.len() == 0 && len(f.asking) == 0 }
 
 // best returns the open lane that goes first, after the freed ranks have asked all
@@ -265,12 +265,12 @@ type advanced uint8
 const (
 	openedOne advanced = iota
 	cameUp             // to the first open lane
-	finished           // nobody is on the way
+	finished           // no rank is on its way
 	usedUp             // the budget is
 )
 
-// advance has those who are on the way along a group ask the lanes before the
-// first open one, up to the first that can run.
+// advance has the ranks on their way along a group ask the lanes before the first open
+// one, up to the first that can run.
 func (f *front[T]) advance(g *group[T], r Ranks[T], b *Budget) advanced {
 	for len(g.asks) > 0 {
 		a := &g.asks[0]
@@ -353,7 +353,7 @@ func (g *group[T]) end() {
 	g.asks = slices.Delete(g.asks, 0, 1)
 }
 
-// dismiss has nobody be on the way any more.
+// dismiss takes all ranks off their way.
 func (f *front[T]) dismiss() {
 	for i, g := range f.asking {
 		for len(g.asks) > 0 {

@@ -1,10 +1,10 @@
 package queue
 
-// A lane of a class with a guard age guards its ranks while it holds a request that
-// has waited that long: see Host.Guard. Which lanes do follows from who waits and the
-// time, and is kept up to date by two steps: an entry comes of age when Grow is told
-// the time, and ceases to count when it is removed. A class without a guard age
-// spends nothing on it.
+// A lane of a class with a guard age guards its ranks while it holds a request that has
+// waited that long: see Host.Guard. Which lanes do follows from the waiters and the
+// time, and is kept up to date by two steps: an entry comes of age when Grow gets the
+// time, and ceases to count when it is removed. A class without a guard age spends
+// nothing on it.
 
 // youngOf returns the heap of entries that have not come of guard age.
 func youngOf[T any]() indexHeap[*Entry[T]] {

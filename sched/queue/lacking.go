@@ -86,9 +86,9 @@ func (q *Queue[T]) Failing(yield func(class int, at int64) bool) {
 	}
 }
 
-// Failed returns entries that have had no usable rank for too long, at most so many,
-// in arrival order. They stay queued. still is asked of each lane first: one that has
-// a usable rank by now fails nobody.
+// Failed returns entries that have had no usable rank for too long, at most so many, in
+// arrival order. They stay queued. still is asked of each lane first: one that has a
+// usable rank by now fails no waiter.
 func (q *Queue[T]) failed(now int64, most int, still func(*Lane[T]) bool) (late []*Entry[T]) {
 	for _, c := range q.active {
 		for len(late) < most && c.nextFail() <= now {

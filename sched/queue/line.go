@@ -93,10 +93,10 @@ type Host[T any] interface {
 	Gate(class int, v T, exact bool) Gate
 	// Use looks at one rank.
 	Use(class int, v T, rank RankID) Use
-	// Usage is what the waiting requests of the class amount to, without those
-	// whose owner has gone.
+	// Usage is what the waiting requests of the class amount to, without those whose
+	// owner has left.
 	Usage(class int) Usage
-	// Guard is told when a lane begins or ceases to guard its ranks: that of a request
+	// Guard is called when a lane begins or ceases to guard its ranks: that of a request
 	// which has waited for the guard age of its class. What a guard that ceases may have
 	// held back is to be freed, by Free or OpenAll, before it returns. The host bounds
 	// that work itself: it counts against the budget of the pass.
@@ -104,7 +104,7 @@ type Host[T any] interface {
 	// DoNotQueue reports whether the request asked not to wait.
 	DoNotQueue(v T) bool
 
-	// Book selects a rank and books it, but tells nobody yet.
+	// Book selects a rank and books it, and settles nothing yet.
 	Book(class int, v T) Verdict
 	// Grant tells the owner what Book found. The request is in no queue by then.
 	Grant(v T)
@@ -113,7 +113,7 @@ type Host[T any] interface {
 	Expire(v T)
 	// Reject tells the owner of an arrival that it does not wait.
 	Reject(class int, v T, why Rejection)
-	// Queued is told that the request remains in the queue.
+	// Queued says that the request remains in the queue.
 	Queued(class int, v T)
 }
 
@@ -122,9 +122,9 @@ type Line[T any] struct {
 	q     *Queue[T]
 	host  Host[T]
 	ranks Ranks[T] // what the queue asks, by way of the host
-	// joined are the arrivals that were queued but may not remain: once nobody else
-	// can run, those that are left are tested against the limits, in ticket order.
-	// The first is at joinedFrom; one that has gone leaves nil.
+	// joined are the arrivals that were queued but may not remain: once no other waiter
+	// can run, those that are left are tested against the limits, in ticket order. The
+	// first is at joinedFrom; one that has gone leaves nil.
 	joined     []*Entry[T]
 	joinedFrom int
 }
@@ -159,10 +159,10 @@ func (l lineRanks[T]) CanUse(lane *Lane[T], rank RankID) Use {
 type Status uint8
 
 const (
-	// Done means: nobody else can run, or the arrival is dealt with.
+	// Done means: no other waiter can run, or the arrival is done.
 	Done Status = iota
-	// Again means: a race was lost. Bring hints, instants that have passed and leavers
-	// up to date, and call again.
+	// Again means: a race was lost. Refresh hints, instants that have passed and
+	// leavers, and call again.
 	Again
 	// Paused means: as many were served as asked for, and more may follow.
 	Paused
@@ -170,7 +170,7 @@ const (
 	Exhausted
 )
 
-// Serve dispatches who can run, each when it is its turn, up to so many.
+// Serve grants the waiters that can run, in turn, up to so many.
 func (l *Line[T]) Serve(most int, b *Budget) Status {
 	for served := 0; l.q.length > 0; served++ {
 		switch {
@@ -316,9 +316,9 @@ func (l *Line[T]) leaveJoined(e *Entry[T]) {
 	e.joined = 0
 }
 
-// SettleJoined decides whether the first arrival that has joined remains, now that
-// nobody can run: limits are for those who would. It is Done if there is none, and
-// Paused if there may be more.
+// SettleJoined decides whether the first arrival that has joined remains, now that no
+// waiter can run: limits apply to requests that remain queued. It is Done if there is
+// none, and Paused if there may be more.
 func (l *Line[T]) SettleJoined(b *Budget) Status {
 	for l.joinedFrom < len(l.joined) && l.joined[l.joinedFrom] == nil {
 		l.joinedFrom++
@@ -341,7 +341,7 @@ const maxJoinedKept = 1024
 
 func (l *Line[T]) remain(e *Entry[T], b *Budget) Status {
 	class := e.class
-	// The pool may have changed since it joined, and nobody was told that it waits.
+	// The pool may have changed since it joined, and Queued was not called for it.
 	if e.lane.overloaded {
 		if gate := l.gate(class, e, b); gate.AllOverloaded() && !gate.Awaits {
 			l.Remove(e)
@@ -360,10 +360,10 @@ func (l *Line[T]) remain(e *Entry[T], b *Budget) Status {
 		l.host.Queued(class, e.Value)
 		return Paused
 	}
-	// A rejection must have been right at one instant: between two looks of a pass
-	// over the ranks load may have moved from one to the other, and between the two
-	// of the usage, which others only lower, somebody may have left.
-	// What keeps it is the head of its lane, which stands for all.
+	// A rejection must have been right at one instant: between two looks of a pass over
+	// the ranks load may have moved from one to the other, and between the two of the
+	// usage, which others only lower, a waiter may have left. What keeps it is the head
+	// of its lane, which stands for all.
 	if !l.exactly(class, e.lane.First(), b) || l.host.Usage(class) != usage {
 		l.q.open(e.lane)
 		return Again

@@ -15,8 +15,8 @@ type ClassSpec struct {
 	Order Order
 	// Quantum is the class's share per round in tokens, at least 1.
 	Quantum int64
-	// MaxAge is the wait in nanoseconds after which a request goes before those
-	// who have not waited so long; 0 for none.
+	// MaxAge is the wait in nanoseconds after which a request goes before those that
+	// have not waited so long; 0 for none.
 	MaxAge int64
 	// GuardAfter is the wait in nanoseconds after which a request guards its ranks; 0
 	// for never.
@@ -154,7 +154,7 @@ func (q *Queue[T]) Remove(e *Entry[T]) {
 		q.watch.clear()
 	}
 	if c.guardAfter > 0 {
-		q.ungrow(c, l, e) // last, as it may offer ranks to those who remain
+		q.ungrow(c, l, e) // last, as it may offer ranks to those that remain
 	}
 }
 
@@ -329,7 +329,7 @@ func (q *Queue[T]) number(from int) {
 	}
 }
 
-// sortActive brings the active classes into visiting order.
+// sortActive sorts the active classes into visiting order.
 func (q *Queue[T]) sortActive() {
 	if len(q.active) < 2 {
 		return

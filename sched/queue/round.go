@@ -26,10 +26,10 @@ type Ranks[T any] interface {
 	CanUse(l *Lane[T], rank RankID) Use
 }
 
-// plan is the outcome of one look at the round: whose turn it is, and how the
-// round stands once it is served. It is kept apart from the queue until Commit,
-// because the service may turn out to be impossible. It lists the active classes
-// only: those that have nobody who waits have no deficit and are on no visit.
+// plan is the outcome of one look at the round: whose turn it is, and how the round
+// stands once it is served. It is kept apart from the queue until Commit, because the
+// service may turn out to be impossible. It lists the active classes only: those
+// without a waiter have no deficit and are on no visit.
 type plan[T any] struct {
 	served *Entry[T]
 	// at holds the classes in visiting order, place the index of the served one.
@@ -50,12 +50,11 @@ type planned[T any] struct {
 	candidate *Entry[T] // nil if the class is blocked
 }
 
-// Next says whose turn it is, by deficit round robin (Shreedhar and Varghese
-// 1995) over the scheduling costs, with a visiting order instead of a cursor:
-// what a class has earned outlasts its being blocked and the service of others.
-// It returns nil if nobody can run. Nothing changes but the lanes found blocked,
-// until Commit. It is not ok if the budget was used up before that was clear; what
-// was found out stays known.
+// Next says whose turn it is, by deficit round robin (Shreedhar and Varghese 1995) over
+// the scheduling costs, with a visiting order instead of a cursor: what a class has
+// earned outlasts its being blocked and the service of others. It returns nil if no
+// waiter can run. Nothing changes but the lanes found blocked, until Commit. It is not
+// ok if the budget was used up before that was clear; what was found out stays known.
 func (q *Queue[T]) Next(now int64, r Ranks[T], b *Budget) (e *Entry[T], ok bool) {
 	if q.quiet() {
 		return nil, true
@@ -80,7 +79,7 @@ func (q *Queue[T]) Next(now int64, r Ranks[T], b *Budget) (e *Entry[T], ok bool)
 	return p.served, true
 }
 
-// quiet reports whether nobody can run, as far as is known without a look.
+// quiet reports whether no waiter can run, as far as is known without a look.
 func (q *Queue[T]) quiet() bool {
 	for _, c := range q.active {
 		for i := range c.fronts {
@@ -173,9 +172,9 @@ func (q *Queue[T]) canRun(l *Lane[T], r Ranks[T], b *Budget) bool {
 	return r.CanRun(l, b)
 }
 
-// best returns the request that goes first among the lanes that are not blocked.
-// Strict priority leads both orders, so if the oldest of the highest priority has
-// not come of age, nobody of that priority has.
+// best returns the request that goes first among the lanes that are not blocked. Strict
+// priority leads both orders, so if the oldest of the highest priority has not come of
+// age, no waiter of that priority has.
 func (c *class[T]) best(now int64, r Ranks[T], b *Budget) (e *Entry[T], ok bool) {
 	if c.maxAge > 0 {
 		l, ok := c.fronts[byAge].best(r, b)

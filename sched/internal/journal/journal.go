@@ -132,7 +132,8 @@ func (j *Journal[D]) flush() {
 	}()
 }
 
-// next pops the first decision, if it stands and nobody else is calling the hook.
+// next pops the first decision, if it stands and no other goroutine is calling the
+// hook.
 func (j *Journal[D]) next() (d D, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

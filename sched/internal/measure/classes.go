@@ -57,8 +57,8 @@ const mostLacking = 256
 type Class struct {
 	name    string
 	classes *Classes
-	// admitted is striped, and nil until the first admission: a scheduler may have
-	// many classes that nobody uses.
+	// admitted is striped, and nil until the first admission: a scheduler may have many
+	// classes that are not used.
 	admitted atomic.Pointer[xsync.Counter]
 	waits    atomic.Pointer[Histogram] // nil until a request of the class waited
 	gone     atomic.Bool
