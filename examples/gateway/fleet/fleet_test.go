@@ -88,8 +88,10 @@ func TestHealth(t *testing.T) {
 	require.NoError(t, check(200))
 	assert.Len(t, r.Up(), 1)
 
+	r.down = nil
 	for range 3 {
 		r.Visit(1).Failed(refused, 0)
+		assert.NotEmpty(t, r.down, "whoever answers next is another process, with another cache")
 	}
 	r.Visit(77).Failed(refused, 0)
 	r.Visit(77).Served()

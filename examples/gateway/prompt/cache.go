@@ -17,6 +17,9 @@ type Cache struct {
 	mu       struct {
 		sync.RWMutex
 		ranks map[sched.RankID]*held
+		// tells are the workers that have told how much of a prompt was cached: from
+		// then on silence means nothing.
+		tells map[uint64]bool
 	}
 }
 
@@ -33,7 +36,7 @@ type held struct {
 // at least 1.
 func NewCache(capacity int) *Cache {
 	c := &Cache{capacity: max(1, capacity)}
-	c.mu.ranks = make(map[sched.RankID]*held)
+	c.mu.ranks, c.mu.tells = make(map[sched.RankID]*held), make(map[uint64]bool)
 	return c
 }
 
@@ -69,11 +72,32 @@ func (c *Cache) Overlaps(blocks []uint64) []sched.Overlap {
 	return overlaps
 }
 
+// trifle is up to how many blocks nothing is made of: where a prompt ends, and how
+// its text falls into tokens, engines and this package differ.
+const trifle = 3
+
+// Told corrects what is known of a rank by what its engine said of a prompt: whether
+// it told how much of it was cached, and how much that was. If that is nothing and
+// more than a trifle was expected, all that is known is too old: the engine was
+// started again, or has dropped it.
+func (c *Cache) Told(rank sched.RankID, expected int64, told bool, cached int64) {
+	c.mu.Lock()
+	if told {
+		c.mu.tells[rank.Worker] = true
+	}
+	wrong := c.mu.tells[rank.Worker] && cached == 0 && expected > trifle
+	if wrong {
+		delete(c.mu.ranks, rank)
+	}
+	c.mu.Unlock()
+}
+
 // Forget drops what is known of a worker's ranks: it is gone, or may have been
 // started again with nothing cached.
 func (c *Cache) Forget(worker uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	delete(c.mu.tells, worker)
 	for rank := range c.mu.ranks {
 		if rank.Worker == worker {
 			delete(c.mu.ranks, rank)

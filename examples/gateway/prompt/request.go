@@ -33,7 +33,8 @@ type Request struct {
 	// Tokens is the length of the prompt.
 	Tokens int64
 	// Blocks holds a hash for each full block of the prompt. Each commits to the
-	// model and to all blocks before it.
+	// model, to all else by which engines keep prompts apart, and to all blocks
+	// before it.
 	Blocks []uint64
 }
 
@@ -71,12 +72,36 @@ type shared struct {
 	MaxTokens           *float64 `json:"max_tokens"`
 	MaxCompletionTokens *float64 `json:"max_completion_tokens"`
 	Choices             *float64 `json:"n"`
+	apart
+}
+
+// apart are the fields by which engines keep prompts apart that read the same: salts
+// (vLLM, SGLang), adapters that are not named as the model (SGLang, TGI), and what
+// is made of images.
+type apart struct {
+	CacheSalt   json.RawMessage `json:"cache_salt"`
+	ExtraKey    json.RawMessage `json:"extra_key"`
+	LoRAPath    json.RawMessage `json:"lora_path"`
+	AdapterID   json.RawMessage `json:"adapter_id"`
+	MMProcessor json.RawMessage `json:"mm_processor_kwargs"`
+}
+
+// templated are the fields besides messages of which chat templates make text, mostly
+// at the beginning.
+type templated struct {
+	Tools      json.RawMessage `json:"tools"`
+	Functions  json.RawMessage `json:"functions"`
+	ToolChoice json.RawMessage `json:"tool_choice"`
+	Documents  json.RawMessage `json:"documents"`
+	Template   json.RawMessage `json:"chat_template"`
+	Arguments  json.RawMessage `json:"chat_template_kwargs"`
+	Reasoning  json.RawMessage `json:"reasoning_effort"`
 }
 
 type chat struct {
 	shared
-	Messages []message       `json:"messages"`
-	Tools    json.RawMessage `json:"tools"`
+	templated
+	Messages []message `json:"messages"`
 }
 
 type message struct {
@@ -85,6 +110,7 @@ type message struct {
 	Content    json.RawMessage `json:"content"`
 	ToolCalls  json.RawMessage `json:"tool_calls"`
 	ToolCallID string          `json:"tool_call_id"`
+	Thoughts   json.RawMessage `json:"reasoning_content"`
 }
 
 type part struct {
@@ -107,9 +133,11 @@ func (r *Reader) Chat(body []byte) (*Request, error) {
 		return nil, &FieldError{"messages", "must be a list with at least one message"}
 	}
 	var text bytes.Buffer
-	if present(c.Tools) {
-		text.Write(c.Tools)
-		text.WriteByte('\n')
+	t := &c.templated
+	for i, raw := range []json.RawMessage{t.Tools, t.Functions, t.Documents} {
+		if present(raw) {
+			fmt.Fprintf(&text, "<|%d|>\n%s\n", i, raw)
+		}
 	}
 	others := 0
 	for i := range c.Messages {
@@ -118,7 +146,8 @@ func (r *Reader) Chat(body []byte) (*Request, error) {
 			return nil, err
 		}
 	}
-	return r.request(&c.shared, text.Bytes()), nil
+	// These say how it is rendered: they change the text, but are not its length.
+	return r.request(&c.shared, text.Bytes(), t.ToolChoice, t.Template, t.Arguments, t.Reasoning), nil
 }
 
 // Completion reads the body of a plain completion, whose prompt is a text, a list
@@ -157,6 +186,10 @@ func (r *Reader) render(text *bytes.Buffer, m *message, others *int) *FieldError
 	fmt.Fprintf(text, "<|%s %s %s|>\n", m.Role, m.Name, m.ToolCallID)
 	if present(m.ToolCalls) {
 		text.Write(m.ToolCalls)
+		text.WriteByte('\n')
+	}
+	if present(m.Thoughts) {
+		text.Write(m.Thoughts)
 		text.WriteByte('\n')
 	}
 	if !present(m.Content) {
@@ -229,7 +262,7 @@ func tokens(raw json.RawMessage) bool {
 	return json.Unmarshal(raw, &ids) == nil
 }
 
-func (r *Reader) request(s *shared, text []byte) *Request {
+func (r *Reader) request(s *shared, text []byte, rendering ...json.RawMessage) *Request {
 	q := &Request{
 		Model: s.Model, Stream: s.Stream != nil && *s.Stream,
 		Tokens: int64((len(text) + BytesPerToken - 1) / BytesPerToken),
@@ -250,6 +283,13 @@ func (r *Reader) request(s *shared, text []byte) *Request {
 	var h maphash.Hash
 	h.SetSeed(r.seed)
 	_, _ = h.WriteString(s.Model)
+	for _, raw := range append(rendering, s.CacheSalt, s.ExtraKey, s.LoRAPath, s.AdapterID, s.MMProcessor) {
+		if !present(raw) {
+			raw = nil
+		}
+		_ = h.WriteByte(0) // JSON has none, so that no two lists of values read the same
+		_, _ = h.Write(raw)
+	}
 	for ; len(text) >= r.blockBytes; text = text[r.blockBytes:] {
 		var before [8]byte
 		binary.LittleEndian.PutUint64(before[:], h.Sum64())

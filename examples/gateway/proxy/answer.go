@@ -15,9 +15,10 @@ type answer struct {
 	from    *bufio.Reader
 	body    io.Closer
 	events  *events // nil for an answer in one piece
-	ok      bool    // 2xx
-	open    bool    // only the end of the connection ends it
-	parting []byte  // last words, after the worker has failed
+	usage   usage
+	ok      bool   // 2xx
+	open    bool   // only the end of the connection ends it
+	parting []byte // last words, after the worker has failed
 	failed  error
 }
 
@@ -51,11 +52,13 @@ func (a *answer) Read(to []byte) (int, error) {
 	}
 	if a.ok && n > 0 {
 		a.passed(to[:n])
+		a.usage.passed(to[:n])
 	}
 	switch {
 	case err == io.EOF && a.ok && a.open && a.events != nil && !a.events.ended():
 		return n, a.broken(io.ErrUnexpectedEOF)
 	case err == io.EOF:
+		a.told()
 		// Released before the client can know that this was the end, so that what
 		// it asks for next finds the place free.
 		_ = a.t.b.Release()
@@ -91,6 +94,13 @@ func (a *answer) passed(piece []byte) {
 	a.t.tokens += seen
 	for range a.t.tokens/a.t.p.BlockSize - before {
 		_ = a.t.b.AddOutputBlock()
+	}
+}
+
+// told takes over what the engine says of its cache.
+func (a *answer) told() {
+	if cached, said, told := a.usage.cached(); a.ok && said && a.t.b.Err() == nil {
+		a.t.p.Cache.Told(a.t.placement.Rank, a.t.placement.CachedTokens/a.t.p.BlockSize, told, cached)
 	}
 }
 

@@ -371,3 +371,31 @@ func TestShippedPolicyOutlivesAMomentWithoutEngines(t *testing.T) {
 		assert.Equal(t, http.StatusOK, <-done)
 	}
 }
+
+func TestEngineThatRestartsBetweenChecks(t *testing.T) {
+	t.Parallel()
+	b := engine(t)
+	r := newRig(t, setup{backends: []fleet.Backend{b}})
+	expected := func(text, more string) int {
+		t.Helper()
+		body := strings.Replace(chatBody(false, text, 10), "{", "{"+more, 1)
+		response, _ := r.post("/v1/chat/completions", body, nil)
+		require.Equal(t, http.StatusOK, response.StatusCode)
+		n, err := strconv.Atoi(response.Header.Get(proxy.HeaderCached))
+		require.NoError(t, err)
+		return n
+	}
+	for _, text := range []string{"one", "two"} {
+		assert.Zero(t, expected(text, ""))
+		assert.Positive(t, expected(text, ""))
+	}
+	assert.Zero(t, expected("one", `"cache_salt":"mine",`), "salted prompts share nothing")
+	for _, path := range []string{"/kill", "/revive"} { // nobody notices
+		response, err := http.Post(b.URL+path, "", nil)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+	}
+	assert.Positive(t, expected("one", ""), "as was believed")
+	assert.Zero(t, expected("two", ""), "the engine said that nothing was cached")
+	assert.Positive(t, expected("two", ""))
+}
