@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -187,4 +188,86 @@ func TestEndedCallerLeavesNothing(t *testing.T) {
 			requireIdle(t, s)
 		})
 	})
+}
+
+// onTimer is a clock that calls back, once, when a timer is set.
+type onTimer struct {
+	clock.Clock
+	do atomic.Pointer[func()]
+}
+
+func (c *onTimer) AfterFunc(d time.Duration, f func()) clock.Timer {
+	if do := c.do.Swap(nil); do != nil {
+		(*do)()
+	}
+	return c.Clock.AfterFunc(d, f)
+}
+
+// The owner leaves while it is decided about, and then the goroutine ends that decides:
+// what was booked is undone, and nothing of the request is left.
+func TestOwnerLeavesWhileAnEpochBreaks(t *testing.T) {
+	t.Parallel()
+	for _, booked := range []bool{false, true} {
+		t.Run(fmt.Sprint("booked ", booked), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c := &onTimer{Clock: clock.System()}
+				var picking atomic.Pointer[func()]
+				s := newScheduler(t, sched.Config{
+					Profile: policyOf(t, queueing), BookingTTL: time.Minute,
+					Selector: pickFunc(func(*selector.Input) (selector.Pick, error) {
+						if do := picking.Swap(nil); do != nil {
+							(*do)()
+						}
+						return selector.Pick{}, nil
+					}),
+				}, sched.WithClock(c))
+				addWorkers(t, s, 2)
+				ctx, cancel := context.WithCancel(t.Context())
+				var leaves *caller
+				leave := func() {
+					cancel()
+					<-leaves.done
+					runtime.Goexit()
+				}
+				r := sched.Request{ID: "leaves", ISL: 10, Pin: pin(1)}
+				hold := schedule(t, s, sched.Request{ID: "hold", ISL: 10, Pin: pin(1)})
+				var turn sync.WaitGroup
+				if booked {
+					leaves = call(ctx, s, r)
+					synctest.Wait()
+					c.do.Store(&leave) // when the timer of its ttl is set
+					turn.Go(func() { _ = hold.Release() })
+				} else {
+					stays := call(t.Context(), s, sched.Request{ID: "stays", ISL: 10, Pin: pin(1)})
+					synctest.Wait()
+					r.Pin, r.Allowed = nil, []uint64{2}
+					picking.Store(&leave)
+					turn.Go(func() {
+						sched.EpochByEpoch(s, func(run func(int) (int, bool)) {
+							leaves = call(ctx, s, r) // and it has to stand in line
+							synctest.Wait()
+							run(sched.ArrivalAllowance)
+						})
+					})
+					turn.Wait()
+					require.NoError(t, hold.Release())
+					stays.release(t)
+				}
+				turn.Wait()
+				require.ErrorIs(t, leaves.err, sched.ErrCanceled)
+				require.EqualValues(t, 1, s.Stats().HookPanics)
+				requireIdle(t, s)
+				var again []*caller // the jobs are those of before
+				for i := range 4 {
+					again = append(again, call(t.Context(), s, sched.Request{ID: fmt.Sprint(i), ISL: 10}))
+				}
+				for _, one := range again {
+					go func() { one.release(t) }()
+				}
+				synctest.Wait()
+				requireIdle(t, s)
+			})
+		})
+	}
 }

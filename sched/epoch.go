@@ -424,6 +424,10 @@ func (l *line) Broke(cause any) {
 	if j == nil {
 		return
 	}
+	if !j.query && j.record.shard.Load() != nil {
+		s.undo(j.record)
+		l.undone = true
+	}
 	if j.state.Load() != jobWaiting {
 		// It is let go when it has come off both stacks.
 		if l.next < len(l.arrivals) && l.arrivals[l.next] == j {
@@ -440,10 +444,6 @@ func (l *line) Broke(cause any) {
 	j.arrived = true
 	if l.queue != nil {
 		l.queue.Remove(&j.entry)
-	}
-	if !j.query && j.record.shard.Load() != nil {
-		s.undo(j.record)
-		l.undone = true
 	}
 	l.reject(j, brokenOff(j.id))
 }

@@ -5,6 +5,14 @@ package mutate
 func epochTable() []Mutation {
 	return []Mutation{
 		{
+			Name:      "keep what was booked for an owner that left",
+			Breaks:    "an epoch that breaks leaves a booking that nobody has",
+			Invariant: "10",
+			Edits: edit(epochFile, "	if !j.query && j.record.shard.Load() != nil {\n		s.undo(j.record)\n		l.undone = true\n	}\n	if j.state.Load() != jobWaiting {\n",
+				"	if j.state.Load() != jobWaiting {\n"),
+			Test: schedTest("TestOwnerLeavesWhileAnEpochBreaks"),
+		},
+		{
 			Name:      "take the line's timer for set before it is",
 			Breaks:    "after a clock that ended a goroutine nobody is due any more",
 			Invariant: "6",
