@@ -303,6 +303,46 @@ func TestManyExpireInPieces(t *testing.T) {
 	})
 }
 
+// A walk along the ranks for expired bookings takes several epochs: it goes on from
+// where it is however often the ranks change meanwhile, and a booking that is moved to
+// a rank that it has passed is not lost.
+func TestExpiryWhileRanksChange(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const ranks = 40
+		clock := &lateClock{now: time.Now()}
+		s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing), BookingTTL: time.Hour}, sched.WithClock(clock))
+		addWorkers(t, s, ranks)
+		book := func(id string, worker uint64) *sched.Booking {
+			return schedule(t, s, sched.Request{ID: id, ISL: 10, Pin: pin(worker)})
+		}
+		first, last := book("first", 1), book("last", ranks)
+		clock.move(time.Minute)
+		moved := book("moved", ranks-1)
+		clock.move(time.Hour - time.Minute)
+		sched.EpochByEpoch(s, func(run func(int) (int, bool)) {
+			run(1)
+			_, err := moved.Transfer(sched.RankID{Worker: 1})
+			require.NoError(t, err)
+			epochs := 0
+			for more := true; more; epochs++ {
+				require.NoError(t, s.SetOverloaded([]uint64{uint64(1 + epochs%2)}))
+				_, more = run(20)
+				require.Less(t, epochs, 2*ranks, "the walk begins anew with each change")
+			}
+			require.Greater(t, epochs, 2)
+		})
+		require.ErrorIs(t, first.Err(), sched.ErrExpired)
+		require.ErrorIs(t, last.Err(), sched.ErrExpired)
+		require.NoError(t, moved.Err())
+		clock.move(time.Hour)
+		clock.fire()
+		require.NoError(t, s.Settle(t.Context()))
+		require.ErrorIs(t, moved.Err(), sched.ErrExpired)
+		requireIdle(t, s)
+	})
+}
+
 // Two changes of the profile while a long line is classed anew lose nobody.
 func TestProfileChangesWhileOthersAreMoved(t *testing.T) {
 	t.Parallel()

@@ -188,21 +188,24 @@ func (l *line) arrive(j *job) queue.Status {
 	return status
 }
 
-// joinArrivals has all arrivals stand in line while others are being served, except
-// those of classes that never queue: these are decided when no waiter can run.
+// joinArrivals has all arrivals stand in line while others are being served; those of
+// classes that never queue are decided.
 func (l *line) joinArrivals() {
-	for i := l.next; i < len(l.arrivals) && !l.budget.Exhausted(); i++ {
-		j := l.arrivals[i]
+	for l.next < len(l.arrivals) && !l.budget.Exhausted() {
+		j := l.arrivals[l.next]
 		l.current = j
 		l.budget.Spend(queue.CostEntry)
 		class, ok := l.admissible(j)
-		if ok && !l.queue.Join(class, &j.entry, &l.budget) {
-			j.arrived = false
-			// The arrivals behind it would come first: leave them all.
-			l.current = nil
-			return
+		status := queue.Done
+		if ok {
+			status = l.queue.Join(class, &j.entry, &l.budget)
 		}
 		l.current = nil
+		if status != queue.Done {
+			// The arrivals behind it would come first: leave them all.
+			j.arrived = false
+			return
+		}
 		l.arrived()
 	}
 }
@@ -362,6 +365,7 @@ func (l *line) drainHints() {
 	}
 	l.s.logHintsOverflowed(ring.Overflows())
 	ring.ClearAll(l.world.Table.Shards)
+	l.budget.Spend(len(l.world.Table.Slots()))
 	l.freed = l.freed[:0]
 	if l.queue != nil {
 		l.queue.Queue().OpenAll()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,7 +79,8 @@ func (e *expiry) ended(s *Scheduler) {
 type sweep struct {
 	world *pool.World // in which it is made, nil if there is none
 	now   int64
-	next  int // rank
+	next  int    // place in the table, −1 once every rank was looked at
+	last  RankID // the one looked at last, if next is above 0
 	// due are the bookings found and not yet dealt with, once every rank was looked
 	// at in booking order; more: a rank had more of them than were noted.
 	due  []claim
@@ -130,9 +132,8 @@ func (e *expiry) sweep(l *line) (done bool) {
 		}
 		w.next, w.more = 0, false
 	}
-	if w.again != math.MaxInt64 {
-		e.arm(s, w.again)
-	}
+	// One that was moved meanwhile to a rank that had been looked at was touched then.
+	e.arm(s, min(w.again, w.now+ttl))
 	w.world, w.due = nil, trimmed(w.due)
 	return true
 }
@@ -140,20 +141,24 @@ func (e *expiry) sweep(l *line) (done bool) {
 // find notes the bookings that are due, rank by rank.
 func (e *expiry) find(l *line, ttl int64, b *queue.Budget) (done bool) {
 	w := &e.walk
-	if w.world != l.world && w.next >= 0 {
-		w.world, w.next = l.world, 0 // the ranks are others
-		w.due = w.due[:0]
-	}
 	if w.next < 0 {
 		return true
 	}
-	slots := w.world.Table.Slots()
+	slots := l.world.Table.Slots()
+	if w.world != l.world {
+		// It goes on from where it is, however often the ranks change. What is new
+		// among those that it has passed has set the timer itself.
+		if w.world = l.world; w.next > 0 {
+			w.next = sort.Search(len(slots), func(i int) bool { return w.last.Compare(slots[i].Rank) < 0 })
+		}
+	}
 	for w.next < len(slots) {
 		if len(w.due) >= claimsAtOnce {
 			w.more = true
 			break
 		}
 		shard := slots[w.next].Shard
+		w.last = shard.ID()
 		w.next++
 		found := 0
 		shard.Lock()

@@ -286,7 +286,7 @@ func (f *front[T]) advance(g *group[T], r Ranks[T], b *Budget) advanced {
 			return cameUp
 		}
 		if len(g.asks) > 1 && !g.asks[1].at.passed(&n.key, f.less) {
-			g.join()
+			b.Spend(g.join())
 			continue
 		}
 		if !a.at.begun || a.at.behind || a.at.key.seq != n.key.seq {
@@ -332,9 +332,11 @@ func (f *front[T]) advance(g *group[T], r Ranks[T], b *Budget) advanced {
 	return finished
 }
 
-// join has the first two asks go on together from where they are.
-func (g *group[T]) join() {
+// join has the first two asks go on together from where they are, and returns the
+// units of a budget that this takes.
+func (g *group[T]) join() (units int) {
 	first, second := &g.asks[0], &g.asks[1]
+	units = 1 + len(first.ranks)/8
 	if first.every || second.every {
 		// Who opens every lane asks for all. The place is the same.
 		second.every, second.ranks = true, nil
@@ -343,6 +345,7 @@ func (g *group[T]) join() {
 	}
 	second.next = 0
 	g.end()
+	return units
 }
 
 // end takes the first ask off and keeps its room, unless that is large.

@@ -122,11 +122,12 @@ type Line[T any] struct {
 	q     *Queue[T]
 	host  Host[T]
 	ranks Ranks[T] // what the queue asks, by way of the host
-	// joined are the arrivals that were queued but may not remain: once no other waiter
-	// can run, those that are left are tested against the limits, in ticket order. The
-	// first is at joinedFrom; one that has gone leaves nil.
-	joined     []*Entry[T]
-	joinedFrom int
+	// joined are the arrivals that were queued but may not remain: once nobody else
+	// can run, those that are left are tested against the limits, in ticket order.
+	// The first is at joinedFrom; one that has gone leaves nil, and joinedLeft counts
+	// those.
+	joined                 []*Entry[T]
+	joinedFrom, joinedLeft int
 }
 
 // NewLine returns an empty line.
@@ -232,21 +233,21 @@ func (l *Line[T]) Arrive(class int, e *Entry[T], b *Budget) Status {
 	return l.admit(class, e, b)
 }
 
-// Join queues an arrival while others are still being served, so that its priority or
-// due time counts from now on. It reports false, and the arrival is to be brought when
-// no other waiter can run, if its class never queues.
-func (l *Line[T]) Join(class int, e *Entry[T], b *Budget) bool {
+// Join queues an arrival while others are still being served, so that its
+// priority or due time counts from now on. One whose class never queues has nothing to
+// wait for: it is decided at once, as Arrive does.
+func (l *Line[T]) Join(class int, e *Entry[T], b *Budget) Status {
 	if _, never := l.host.Rules(class).NeverQueues(); never {
-		return false
+		return l.Arrive(class, e, b)
 	}
 	if !l.mustWaitToo(class, e) {
 		if gate := l.gate(class, e, b); gate.AllOverloaded() && !gate.Awaits {
 			l.host.Reject(class, e.Value, Rejection{Why: Overloaded})
-			return true
+			return Done
 		}
 	}
 	l.join(class, e)
-	return true
+	return Done
 }
 
 func (l *Line[T]) gate(class int, e *Entry[T], b *Budget) Gate {
@@ -303,6 +304,9 @@ func (l *Line[T]) join(class int, e *Entry[T]) {
 		one := NewBudget(2 * CostEntry)
 		l.q.Grow(l.host.Now(), &one)
 	}
+	if len(l.joined) == cap(l.joined) && l.joinedLeft > len(l.joined)/2 {
+		l.trimJoined()
+	}
 	l.joined = append(l.joined, e)
 	e.joined = len(l.joined)
 }
@@ -314,6 +318,21 @@ func (l *Line[T]) leaveJoined(e *Entry[T]) {
 	}
 	l.joined[e.joined-1] = nil
 	e.joined = 0
+	l.joinedLeft++
+}
+
+// trimJoined closes the gaps of those that have gone: while somebody can always run,
+// the list is never done with.
+func (l *Line[T]) trimJoined() {
+	stay := l.joined[:0]
+	for _, e := range l.joined {
+		if e != nil {
+			stay = append(stay, e)
+			e.joined = len(stay)
+		}
+	}
+	clear(l.joined[len(stay):])
+	l.joined, l.joinedFrom, l.joinedLeft = stay, 0, 0
 }
 
 // SettleJoined decides whether the first arrival that has joined remains, now that no
@@ -324,7 +343,7 @@ func (l *Line[T]) SettleJoined(b *Budget) Status {
 		l.joinedFrom++
 	}
 	if l.joinedFrom == len(l.joined) {
-		l.joined, l.joinedFrom = l.joined[:0], 0
+		l.joined, l.joinedFrom, l.joinedLeft = l.joined[:0], 0, 0
 		if cap(l.joined) > maxJoinedKept {
 			l.joined = nil
 		}

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -369,11 +370,33 @@ func TestServePauses(t *testing.T) {
 	// One that comes now and has the higher priority goes before those left.
 	urgent := entryOf(&caller{name: "urgent"}, 4)
 	urgent.Priority = 1
-	if !h.line.Join(0, urgent, &budget) {
+	if h.line.Join(0, urgent, &budget) != Done {
 		t.Fatal("it did not join")
 	}
 	if status := h.work(&budget); status != Done || h.told() != "urgent in; c in" {
 		t.Fatalf("status %d", status)
+	}
+}
+
+// While somebody can always run, and others keep coming, what is kept of those who have
+// joined and were served is bounded.
+func TestJoinedAreLetGo(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, 0, queueing())
+	h.expect(0, 1, &caller{name: "a"}, "a stays")
+	budget := NewBudget(math.MaxInt)
+	for seq := uint64(2); seq < 5_000; seq++ {
+		h.free++
+		h.line.q.OpenAll()
+		if h.line.Join(0, entryOf(&caller{name: "b"}, seq), &budget) != Done {
+			t.Fatal("it did not join")
+		}
+		if status := h.line.Serve(1, &budget); status != Paused || h.told() == "" {
+			t.Fatalf("status %d", status)
+		}
+	}
+	if n := cap(h.line.joined); n > 64 {
+		t.Fatalf("room for %d, though one waits", n)
 	}
 }
 
@@ -388,12 +411,12 @@ func TestThoseWhoJoinedAreTestedAtRest(t *testing.T) {
 	h.expect(0, 2, &caller{name: "b"}, "b stays")
 	budget := NewBudget(plenty)
 	for i, c := range []*caller{{name: "c"}, {name: "d", doNotQueue: true}, {name: "e"}, {name: "f"}} {
-		if !h.line.Join(0, entryOf(c, uint64(i+3)), &budget) {
+		if h.line.Join(0, entryOf(c, uint64(i+3)), &budget) != Done {
 			t.Fatal("it did not join")
 		}
 	}
-	if h.line.Join(1, entryOf(&caller{name: "g"}, 7), &budget) {
-		t.Fatal("one that never waits has joined")
+	if h.line.Join(1, entryOf(&caller{name: "g"}, 7), &budget) != Done || h.told() != "g refused: full, requests 0 of 0" {
+		t.Fatal("one that never waits is decided at once")
 	}
 	h.free = 3
 	h.line.q.OpenAll()
@@ -402,7 +425,7 @@ func TestThoseWhoJoinedAreTestedAtRest(t *testing.T) {
 	}
 	h.overloaded = 2
 	h.line.q.OpenAll()
-	if !h.line.Join(0, entryOf(&caller{name: "h"}, 8), &budget) || h.told() != "h refused: overloaded" {
+	if h.line.Join(0, entryOf(&caller{name: "h"}, 8), &budget) != Done || h.told() != "h refused: overloaded" {
 		t.Fatal("all its ranks are overloaded")
 	}
 }
@@ -415,7 +438,7 @@ func TestAllOverloadedSinceItJoined(t *testing.T) {
 	h.expect(0, 1, &caller{name: "a"}, "a stays")
 	budget := NewBudget(plenty)
 	for i, c := range []*caller{{name: "b"}, {name: "c", doNotQueue: true}} {
-		if !h.line.Join(0, entryOf(c, uint64(i+2)), &budget) {
+		if h.line.Join(0, entryOf(c, uint64(i+2)), &budget) != Done {
 			t.Fatal("it did not join")
 		}
 	}
@@ -837,7 +860,7 @@ func TestRebuild(t *testing.T) {
 	h.expect(1, 2, &caller{name: "b"}, "b stays")
 	h.expect(0, 3, &caller{name: "c"}, "c stays")
 	budget := NewBudget(plenty)
-	if !h.line.Join(0, entryOf(&caller{name: "d"}, 4), &budget) {
+	if h.line.Join(0, entryOf(&caller{name: "d"}, 4), &budget) != Done {
 		t.Fatal("it did not join")
 	}
 	h.line.Rebuild()

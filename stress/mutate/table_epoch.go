@@ -5,6 +5,27 @@ package mutate
 func epochTable() []Mutation {
 	return []Mutation{
 		{
+			Name:      "begin the walk for expired bookings anew with each change",
+			Breaks:    "while workers come and go no booking expires",
+			Invariant: "10",
+			Edits:     edit(expiryFile, "w.last.Compare(slots[i].Rank) < 0", "w.last.Compare(slots[i].Rank) <= math.MaxInt"),
+			Test:      schedTest("TestExpiryWhileRanksChange"),
+		},
+		{
+			Name:      "set no timer for a booking that is moved during a walk",
+			Breaks:    "a booking never expires",
+			Invariant: "10",
+			Edits:     edit(expiryFile, "	e.arm(s, min(w.again, w.now+ttl))\n", "	if w.again != math.MaxInt64 {\n		e.arm(s, w.again)\n	}\n"),
+			Test:      schedTest("TestExpiryWhileRanksChange"),
+		},
+		{
+			Name:      "keep the room of those who have joined and gone",
+			Breaks:    "a line that is never done with grows for ever",
+			Invariant: "10",
+			Edits:     edit(queueLineFile, "	if len(l.joined) == cap(l.joined) && l.joinedLeft > len(l.joined)/2 {\n", "	if false {\n"),
+			Test:      queueTest("TestJoinedAreLetGo"),
+		},
+		{
 			Name:      "keep what was booked for an owner that left",
 			Breaks:    "an epoch that breaks leaves a booking that nobody has",
 			Invariant: "10",

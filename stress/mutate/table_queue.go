@@ -116,8 +116,8 @@ func queueTable() []Mutation {
 			Name:      "test the limits before dispatch",
 			Breaks:    "who could run is rejected as if it would wait",
 			Invariant: "4 (rule 5)",
-			Edits: edit(queueLineFile, "	l.join(class, e)\n	return true\n",
-				"	u := l.host.Usage(class)\n	if limit, _, bound, full := l.host.Rules(class).LimitReached(u.Requests, u.Raw, u.Cached, l.host.Workers()); full {\n		l.host.Reject(class, e.Value, Rejection{Why: Full, Usage: u, Limit: limit, Bound: bound})\n		return true\n	}\n	l.join(class, e)\n	return true\n"),
+			Edits: edit(queueLineFile, "	l.join(class, e)\n	return Done\n}\n\nfunc (l *Line[T]) gate(",
+				"	u := l.host.Usage(class)\n	if limit, _, bound, full := l.host.Rules(class).LimitReached(u.Requests, u.Raw, u.Cached, l.host.Workers()); full {\n		l.host.Reject(class, e.Value, Rejection{Why: Full, Usage: u, Limit: limit, Bound: bound})\n		return Done\n	}\n	l.join(class, e)\n	return Done\n}\n\nfunc (l *Line[T]) gate("),
 			Test: queueTest("TestThoseWhoJoinedAreTestedAtRest"),
 		},
 		{

@@ -210,7 +210,7 @@ func lifecycleTable() []Mutation {
 			Name:      "set no timer for the next ttl",
 			Breaks:    "after the first sweep nothing expires",
 			Invariant: "ttl, 6",
-			Edits:     edit(expiryFile, "	if w.again != math.MaxInt64 {\n		e.arm(s, w.again)\n	}\n", ""),
+			Edits:     edit(expiryFile, "	e.arm(s, min(w.again, w.now+ttl))\n", ""),
 			Test:      schedTest("TestBookingTTL"),
 		},
 		{
