@@ -52,7 +52,7 @@ func newSharded(s script.Setup) (engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return engine.NewSharded(config, sched.WithClock(s.Clock), sched.WithDecisionHook(s.OnDecision))
+	return engine.NewSharded(config, sched.WithClock(s.Clock), sched.WithDecisionHook(s.OnDecision), sched.WithFleet(s.Fleet))
 }
 
 // newActor makes one form of the actor. The direct one keeps the index and the

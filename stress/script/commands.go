@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/seed-3c5df8a4/turnstile/sched"
 )
@@ -148,6 +149,15 @@ func (s *session) advance(ctx context.Context, a *args) ([]string, error) {
 	if err := a.done(); err != nil {
 		return nil, err
 	}
+	return forward(by)(s, ctx, a)
+}
+
+// forward moves the clock by so much.
+func forward(by time.Duration) command {
+	return func(s *session, ctx context.Context, _ *args) ([]string, error) { return s.forward(ctx, by) }
+}
+
+func (s *session) forward(ctx context.Context, by time.Duration) ([]string, error) {
 	var lines []string
 	end := s.clock.Now().Add(by)
 	for {

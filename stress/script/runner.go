@@ -33,6 +33,8 @@ type Setup struct {
 	Clock      clock.Clock
 	// OnDecision must be called for each decision, in decision order.
 	OnDecision func(sched.Decision)
+	// Fleet, if not nil, is told that there is something to tell the peers.
+	Fleet sched.Fleet
 }
 
 // Factory makes an engine for a script.
