@@ -12,6 +12,7 @@ type engine struct {
 	size  int // tokens of a block
 	form  int // how it writes events and names
 	cap   int
+	lru   bool           // what was not used for longest goes, ends of prompts first; else anything
 	names map[string]any // by the tokens up to the block's end
 	held  map[string]int // copies
 	list  []string       // what is held, for random choice
@@ -55,9 +56,13 @@ func (e *engine) name(prompt []uint32) any {
 // run computes a prompt: it stores what is not held, after dropping what is in the way,
 // and returns the events.
 func (e *engine) run(prompt []uint32) (events []any) {
+	if e.lru {
+		defer e.touch(prompt)
+		e.touch(prompt)
+	}
 	for n := e.size; n <= len(prompt); n += e.size {
 		k := key(prompt[:n])
-		if e.held[k] > 0 && e.rand.IntN(8) > 0 {
+		if e.held[k] > 0 && (e.lru || e.rand.IntN(8) > 0) {
 			continue // now and then another copy
 		}
 		if len(e.list) >= e.cap {
@@ -88,9 +93,22 @@ func (e *engine) run(prompt []uint32) (events []any) {
 	return events
 }
 
-// drop drops a copy of a random block.
+// touch makes what is held of the prompt the last to go, its end before its beginning.
+func (e *engine) touch(prompt []uint32) {
+	for n := len(prompt) / e.size * e.size; n > 0; n -= e.size {
+		if i := slices.Index(e.list, key(prompt[:n])); i >= 0 {
+			k := e.list[i]
+			e.list = append(slices.Delete(e.list, i, i+1), k)
+		}
+	}
+}
+
+// drop drops a copy of a block.
 func (e *engine) drop() any {
-	i := e.rand.IntN(len(e.list))
+	i := 0
+	if !e.lru {
+		i = e.rand.IntN(len(e.list))
+	}
 	k := e.list[i]
 	e.held[k]--
 	if e.held[k] == 0 {

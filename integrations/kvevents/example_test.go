@@ -3,6 +3,8 @@ package kvevents_test
 import (
 	"context"
 	"fmt"
+	"log"
+	"sync"
 
 	"github.com/seed-3c5df8a4/turnstile/integrations/kvevents"
 	"github.com/seed-3c5df8a4/turnstile/sched"
@@ -44,4 +46,29 @@ func ExampleIndex() {
 	defer func() { _ = b.Release() }()
 	fmt.Println(b.Placement().Rank, b.Placement().CachedTokens)
 	// Output: 1/0 8
+}
+
+func ExampleIndex_Follow() {
+	x, err := kvevents.New(kvevents.Config{BlockSize: 16})
+	if err != nil {
+		panic(err)
+	}
+	ctx, removed := context.WithCancel(context.Background())
+	var following sync.WaitGroup
+	for rank := range uint32(2) {
+		following.Go(func() {
+			err := x.Follow(ctx, kvevents.Source{
+				Rank:   sched.RankID{Worker: 7, Rank: rank},
+				Events: fmt.Sprintf("tcp://127.0.0.1:%d", 5557+rank),
+				Replay: fmt.Sprintf("tcp://127.0.0.1:%d", 6557+rank),
+			})
+			if err != nil {
+				log.Println("this source cannot work:", err)
+			}
+		})
+	}
+	removed()
+	following.Wait()
+	fmt.Println(len(x.Stats()))
+	// Output: 0
 }

@@ -283,6 +283,9 @@ func (f *follower) gap() error {
 
 // catchUp reads what is missing and ends the doubt.
 func (f *follower) catchUp(ctx context.Context) error {
+	if f.x.rank(f.s.Rank) != f.r {
+		return errGone
+	}
 	last, known := f.r.last()
 	if f.s.Replay == "" {
 		if known {

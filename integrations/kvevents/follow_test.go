@@ -413,6 +413,11 @@ func TestForgottenRanksAreReadAnew(t *testing.T) {
 		time.Sleep(seconds(1))
 		synctest.Wait()
 		require.Equal(t, 32, w.held(prompt))
+
+		w.x.Forget(one.Worker)
+		time.Sleep(seconds(32)) // the engine is silent: the audit sees it
+		synctest.Wait()
+		require.Equal(t, 32, w.held(prompt))
 		w.finish()
 	})
 }
