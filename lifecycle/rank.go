@@ -135,9 +135,6 @@ func (r *Rank) Touch(b *Booking) {
 	r.linkTouch(b)
 }
 
-// LeastRecentlyTouched returns the first in touch order, nil on an idle rank.
-func (r *Rank) LeastRecentlyTouched() *Booking { return r.first }
-
 // Prompt returns the hashes of b's prompt blocks, first to last.
 func (r *Rank) Prompt(b *Booking) []uint64 {
 	if b.rank != r {

@@ -258,11 +258,6 @@ func (s *Shard) SetTokensLocked(b *lifecycle.Booking, tokens int64) {
 // TouchLocked makes a booking the last in touch order.
 func (s *Shard) TouchLocked(b *lifecycle.Booking) { s.mu.rank.Touch(b) }
 
-// LeastRecentlyTouchedLocked returns the first in touch order, or nil.
-func (s *Shard) LeastRecentlyTouchedLocked() *lifecycle.Booking {
-	return s.mu.rank.LeastRecentlyTouched()
-}
-
 // BookingsLocked yields the live bookings in touch order.
 func (s *Shard) BookingsLocked() iter.Seq[*lifecycle.Booking] { return s.mu.rank.All() }
 

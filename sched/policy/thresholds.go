@@ -44,7 +44,7 @@ func (c *Class) BlocksAbove(totalKVBlocks int64) (blocks int64, ok bool) {
 }
 
 // Guards reports whether a request of this class can come to guard the ranks that it
-// waits for: the class has GuardAfter and can have somebody in line.
+// waits for: the class has GuardAfter and can have a waiter.
 func (c *Class) Guards() bool {
 	_, never := c.NeverQueues()
 	return c.GuardAfter > 0 && !never
@@ -88,9 +88,9 @@ func lastNotAbove(bound float64) int64 {
 	return n
 }
 
-// MustWait reports whether a request has to wait, given how many ranks are
-// eligible for it (overload aside) and how many of those are busy for this
-// class or overloaded. With no eligible rank nobody waits for a busy one.
+// MustWait reports whether a request has to wait, given how many ranks are eligible for
+// it (overload aside) and how many of those are busy for this class or overloaded. With
+// no eligible rank no request waits for a busy one.
 func (c *Class) MustWait(blocked, eligible int) bool {
 	if !c.CanQueue() || eligible <= 0 {
 		return false

@@ -93,7 +93,7 @@ func (c *Class) thresholdKey() string {
 
 // lowerThresholds says of each class whether it calls a rank of some worker busy at
 // fewer prefill tokens than another class that can make a rank that busy and waits
-// itself. Whoever never waits is bound by nobody's threshold, so no key helps there.
+// itself. No threshold binds a class that never waits, so no key helps there.
 func lowerThresholds(classes []Class) []bool {
 	lower := make([]bool, len(classes))
 	fractions := false

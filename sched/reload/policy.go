@@ -34,7 +34,7 @@ func noProfile(file *policy.File, model string) error {
 // that matches ErrNoProfile. To run without limits, write a profile that has none.
 //
 // Policy returns the context's error, or at once what is wrong with its arguments;
-// what is wrong with the file is told to Options.Tell.
+// Options.Tell receives what is wrong with the file.
 func Policy(ctx context.Context, path, model string, target Target, o Options) error {
 	if target == nil {
 		return errors.New("reload: target: must not be nil")

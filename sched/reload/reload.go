@@ -56,8 +56,8 @@ type Options struct {
 	// Current is the text that is in force already: as long as the file holds that,
 	// nothing is done. With nil, what the file holds is taken, once settled.
 	Current []byte
-	// Tell is told of each change, once, by the goroutine that watches. Nil logs it
-	// with slog.Default().
+	// Tell receives each change, once, on the goroutine that watches. Nil logs it with
+	// slog.Default().
 	Tell func(Event)
 	// Clock is the clock of the interval; nil means the system's.
 	Clock clock.Clock

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Scorer is a [Selector] that can say what it goes by, for those who want its
-// choice explained. It is optional.
+// Scorer is a [Selector] that can report the scores it compares, so that its choice can
+// be explained. It is optional.
 type Scorer interface {
 	// Scores writes a score for each candidate, lower is better; NaN means: would
 	// not be chosen. It changes no state. scores is as long as the candidates.

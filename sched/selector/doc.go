@@ -1,17 +1,16 @@
 // Package selector decides on which rank a request runs.
 //
-// Most choose one of its selectors and are done:
+// Most programs use one of its selectors:
 //
 //	sched.Config{Selector: selector.LeastLoaded()} // or s.SetSelector, at run time
 //
-// [KV] is the default: the least cost in tokens, which weighs the prompt work
-// that is waiting and the blocks that are held against what the rank has cached;
-// see [Cost]. [RoundRobin], [Random], [PowerOfTwo] and [LeastLoaded] do not look at
-// the cache. Allowed sets, required labels, overload, pins and preferred ranks are
-// settled before any of them is asked; it chooses among the candidates that are
-// left.
+// [KV] is the default: the least cost in tokens, which weighs the prompt work that is
+// waiting and the blocks that are held against what the rank has cached; see [Cost].
+// [RoundRobin], [Random], [PowerOfTwo] and [LeastLoaded] do not look at the cache.
+// Allowed sets, required labels, overload, pins and preferred ranks are decided before
+// the selector is asked; it chooses among the candidates that are left.
 //
-// # One's own
+// # Custom selectors
 //
 // [Compose] makes a selector of three steps, each optional: filter, score, pick.
 //
@@ -31,15 +30,15 @@
 // A selector must be safe for concurrent use: picks run on the goroutines of the
 // callers, many at a time. It gets a copy of what is decided by, so it cannot break
 // that. If it panics, fails, chooses a rank that is not there or by a cost that is not
-// finite, the request gets sched.ErrSelector with the details, and nobody else notices;
-// if it wants none of the candidates, which it says by [ErrNoCandidates],
-// sched.ErrNoEndpoints. A slow one holds up the waiters in line with the request, and
-// nobody else: bookings end, callers leave, and who need not wait in line does not. Two
-// things it must not do: wait for the scheduler, and end its goroutine.
+// finite, the request gets sched.ErrSelector with the details, and no other request is
+// affected. If it wants none of the candidates it returns [ErrNoCandidates], and the
+// request gets sched.ErrNoEndpoints. A slow one holds up the waiters in line with the
+// request and nothing else: bookings end, callers leave, and requests that need not
+// wait are decided. A selector must not wait for the scheduler, nor end its goroutine.
 //
-// That a request must wait is decided without the selector: by the load of all
-// its eligible ranks, those that a filter rules out included. What all requests of
-// a kind need belongs into Request.RequiredTaints or Allowed.
+// That a request must wait is decided without the selector: by the load of all its
+// eligible ranks, those that a filter rules out included. Put what all requests of a
+// kind need into Request.RequiredTaints or Allowed.
 //
 // # How it is asked
 //

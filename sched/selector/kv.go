@@ -2,11 +2,11 @@ package selector
 
 import "math"
 
-// KV returns the selector that goes by [Cost]. At temperature 0 it takes the
-// least cost, ties as [Params.Ties] says. At a temperature τ above 0 it draws: a
-// candidate's chance is proportional to exp(−(cost − min)/((max − min)·τ)), the
-// same for all if all costs are equal. A candidate whose cost is not finite is
-// an error, whatever the others cost.
+// KV returns the selector that compares [Cost]. At temperature 0 it takes the least
+// cost, ties as [Params.Ties] says. At a temperature τ above 0 it draws: a candidate's
+// chance is proportional to exp(−(cost − min)/((max − min)·τ)), the same for all if all
+// costs are equal. A candidate whose cost is not finite is an error, whatever the
+// others cost.
 //
 // It is a [Confirmer]. At temperature 0 a pick stands while the fresh cost of
 // the chosen rank is not above the runner-up's, with the least active prefill as

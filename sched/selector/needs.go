@@ -22,8 +22,8 @@ const (
 	NeedsWorkers
 	// NeedsRequest is Input.Request.
 	NeedsRequest
-	// NeedsNothing is for a selector that goes by Candidate.Rank alone, by what a
-	// request brings anyway (Input.ISL, TrackPrefill and Params) or by neither.
+	// NeedsNothing is for a selector that reads only Candidate.Rank, Input.ISL,
+	// TrackPrefill and Params, or none of these.
 	NeedsNothing
 
 	// NeedsAll is what a selector gets that does not say.

@@ -51,9 +51,9 @@ func (s *roundRobin) Pick(in *Input) (Pick, error) {
 }
 
 // After returns the rank after which s takes the next in turn, nil for the first of
-// all, and what it would answer if the candidate at place 0 were that one. It is not
-// ok if s is not [RoundRobin]. It is for those who know the order of the candidates
-// and need not list them.
+// all, and what it would answer if the candidate at place 0 were that one. It is not ok
+// if s is not [RoundRobin]. It is for callers that know the order of the candidates and
+// need not list them.
 func After(s Selector) (last *RankID, next Pick, ok bool) {
 	turn, ok := s.(*roundRobin)
 	if !ok {

@@ -63,8 +63,8 @@ const (
 	RoleDecode
 )
 
-// Params are the weights of the cost and the way to choose by it. Zero values
-// are taken as they stand; whoever fills them in applies the defaults.
+// Params are the weights of the cost and the way to choose by it. Zero values are taken
+// as they stand; the code that fills them in applies the defaults.
 type Params struct {
 	// BlockSize (B) is the number of tokens in a block, at least 1.
 	BlockSize int64
@@ -164,9 +164,9 @@ type Pick struct {
 	seen *RankID
 }
 
-// Selector chooses a rank. It is safe for concurrent use. It may be called by
-// whoever has the scheduler's turn: it must not wait for the scheduler, nor end
-// its goroutine. It may also be a [Declarer] and a [Scorer].
+// Selector chooses a rank. It is safe for concurrent use. It may be called by the
+// holder of the scheduler's turn: it must not wait for the scheduler, nor end its
+// goroutine. It may also be a [Declarer] and a [Scorer].
 type Selector interface {
 	// Pick chooses one of the candidates and changes no state that others see. The
 	// cost it gives must be finite.

@@ -20,8 +20,8 @@
 // a Content-Security-Policy, which the handler sets, that allows only its own
 // script and style. Ids and names are text to it, whatever they contain.
 //
-// Whoever can reach the page sees request ids, endpoints and loads: put whatever
-// guards the rest of your administration in front.
+// The page shows request ids, endpoints and loads to every client that can reach it:
+// protect it like the rest of your administration.
 //
 // An answer costs O(ranks × classes + waiting) and takes no turn: a scheduler
 // that is held up can be looked at, and does not notice.
