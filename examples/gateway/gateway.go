@@ -20,24 +20,22 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/examples/gateway/fleet"
 	"github.com/seed-3c5df8a4/turnstile/examples/gateway/prompt"
 	"github.com/seed-3c5df8a4/turnstile/examples/gateway/proxy"
-	turnstileprom "github.com/seed-3c5df8a4/turnstile/integrations/prometheus"
 	"github.com/seed-3c5df8a4/turnstile/integrations/replicas"
 	"github.com/seed-3c5df8a4/turnstile/sched"
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 	"github.com/seed-3c5df8a4/turnstile/sched/reload"
-	"github.com/seed-3c5df8a4/turnstile/sched/status"
 )
 
-// gateway holds the parts together: the scheduler decides, the fleet keeps its
-// workers, the cache guesses who holds what, the proxy speaks HTTP.
+// gateway holds the parts together: in each line of lines a
+// scheduler decides, a fleet keeps its workers, a cache guesses who holds what; the
+// proxy speaks HTTP.
 type gateway struct {
-	options   *options
-	policy    []byte // the text that holds at first
-	backends  []byte // the backends file's, if there is one
-	log       *slog.Logger
-	scheduler *sched.Scheduler
-	fleet     *fleet.Fleet
-	proxy     *proxy.Proxy
+	options  *options
+	policy   []byte // the text that holds at first
+	backends []byte // the backends file's, if there is one
+	log      *slog.Logger
+	lines    *lines
+	proxy    *proxy.Proxy
 	// replica and what carries it are nil if the gateway is alone.
 	replica   *replicas.Replica
 	transport replicas.Transport
@@ -69,44 +67,30 @@ func newGateway(o *options, log *slog.Logger) (_ *gateway, err error) {
 			g.leave()
 		}
 	}()
-	cache, recent := prompt.NewCache(o.cacheBlocks), status.NewRecent(recentEvents)
-	s, err := sched.New(
-		sched.Config{BlockSize: o.blockSize, Policy: file, Model: o.model, RefreshAfter: refreshAfter},
-		sched.WithObserver(recent.Observe), sched.WithLogger(log), withFleet(g.replica),
-		sched.WithOverlapRefresher(func(_ context.Context, blocks []uint64) ([]sched.Overlap, error) {
-			return cache.Overlaps(blocks), nil
-		}),
-		sched.WithPrefillEstimator(func(work sched.PrefillWork) (time.Duration, bool) {
-			if o.prefillRate == 0 {
-				return 0, false
-			}
-			return time.Duration(float64(work.Tokens) / o.prefillRate * float64(time.Second)), true
-		}),
-	)
-	if err != nil {
-		return nil, err
-	}
-	health := o.health
-	health.MaxBatchedTokens, health.Lost, health.Log = o.maxBatched, cache.Forget, log
+	g.lines = newLines(o, file, log)
 	if g.replica != nil {
-		health.ID = workerID
+		// A replica tells of one scheduler.
+		g.lines.whole, g.lines.id, g.lines.more = true, workerID, []sched.Option{sched.WithFleet(g.replica)}
 	}
-	g.scheduler, g.fleet = s, fleet.New(s, health)
-	if err := g.fleet.Set(o.backends); err != nil {
+	if err := g.lines.setBackends(o.backends); err != nil {
+		if errors.Is(err, reload.ErrNoProfile) {
+			err = inFile(o.policyFile, err)
+		}
 		return nil, err
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(turnstileprom.New(s, turnstileprom.Config{}), collectors.NewGoCollector())
 	g.proxy = proxy.New(proxy.Config{
-		Scheduler: s, Fleet: g.fleet, Reader: prompt.NewReader(o.blockSize), Cache: cache,
+		Lines: g.lines, Reader: prompt.NewReader(o.blockSize),
 		BlockSize: o.blockSize, Timeout: o.timeout, FirstByte: o.firstByte, FirstByteWhole: o.firstByte,
 		MaxBody: o.maxBody, Tries: o.tries, Log: log,
 	})
-	g.proxy.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry}))
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector())
 	if g.replica != nil {
 		registry.MustRegister(replicaMetrics(g.replica)...)
 	}
-	g.proxy.Handle("/status", status.New(s, status.Config{Recent: recent}))
+	g.proxy.Handle("/metrics", promhttp.HandlerFor(prometheus.Gatherers{registry, g.lines}, promhttp.HandlerOpts{Registry: registry}))
+	g.proxy.Handle("/status", http.HandlerFunc(g.lines.showStatus))
+	g.proxy.Handle("/status/", http.HandlerFunc(g.lines.showStatus))
 	return g, nil
 }
 
@@ -128,11 +112,6 @@ func (g *gateway) readPolicy() (*policy.File, error) {
 	file, err := policy.Parse(g.policy)
 	if err != nil {
 		return nil, inFile(o.policyFile, err)
-	}
-	// The library would take that for a policy by which no request waits. Who names a
-	// file, or a model, meant something else.
-	if _, found := file.Find(o.model); !found {
-		return nil, fmt.Errorf("%s: no profile for the model %q in the policy, nor one at its top", o.policyFile, o.model)
 	}
 	for _, warning := range file.Warnings {
 		g.log.Warn("policy", "path", o.policyFile, "warning", warning)
@@ -170,7 +149,7 @@ func (g *gateway) follow(ctx context.Context, wg *sync.WaitGroup) {
 	if path := g.options.policyFile; path != "" {
 		o := options
 		o.Current = g.policy
-		wg.Go(func() { _ = reload.Policy(ctx, path, g.options.model, g.scheduler, o) })
+		wg.Go(func() { _ = reload.File(ctx, path, g.lines.setPolicy, o) })
 	}
 	if path := g.options.backendsFile; path != "" {
 		o := options
@@ -181,7 +160,7 @@ func (g *gateway) follow(ctx context.Context, wg *sync.WaitGroup) {
 				if err != nil {
 					return err
 				}
-				return g.fleet.Set(backends)
+				return g.lines.setBackends(backends)
 			}, o)
 		})
 	}
@@ -213,7 +192,7 @@ func (g *gateway) serve(ctx context.Context, stdout io.Writer) error {
 // listen takes the address, when the gateway has what its peers cause.
 func (g *gateway) listen(ctx context.Context) (net.Listener, error) {
 	if g.replica != nil {
-		if err := g.replica.Join(ctx, g.scheduler); err != nil {
+		if err := g.replica.Join(ctx, g.lines.Lines()[0].Scheduler); err != nil {
 			return nil, err
 		}
 	}
@@ -233,7 +212,7 @@ func (g *gateway) serveOn(ctx context.Context, listener net.Listener, stdout io.
 	server := g.server
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
-	wg.Go(func() { g.fleet.Run(background) })
+	wg.Go(func() { g.lines.run(background) })
 	g.follow(background, &wg)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()

@@ -265,7 +265,7 @@ func TestFlags(t *testing.T) {
 		"-demo -block-size 0":               "block size 0",
 		"-demo -policy " + missing:          "no such file",
 		"-demo -policy " + bad:              bad + ": invalid policy: line 1",
-		"-demo -policy " + empty:            empty + `: no profile for the model ""`,
+		"-demo -policy " + empty:            empty + ": no profile in the file",
 		"-backends " + missing:              "no such file",
 		"-backends " + bad:                  bad + ": backends file",
 		"-backends " + both:                 both + `: backends file: line 1: unknown key "a"` + "\n" + both + `: backends file: line 2: unknown key "b"`,

@@ -50,6 +50,7 @@ type options struct {
 	maxBody      int64
 	tries        int
 	health       fleet.Config
+	checks       time.Duration // between them
 	reload       time.Duration
 	demo         bool
 	replicas     replicaOptions
@@ -80,7 +81,7 @@ func parse(args []string, usage io.Writer) (*options, error) {
 		"longest wait for the first byte of an answer, after which another worker is tried; 0: 1m for a stream, half of -timeout for a plain answer, which shows none until it is whole")
 	f.IntVar(&o.tries, "tries", 4, "`workers` that were sound until then at which a request may fail; others that fail do not count")
 	f.StringVar(&o.health.HealthPath, "health-path", "/health", "`path` by which the health of backends is checked")
-	f.DurationVar(&o.health.Interval, "health-interval", 5*time.Second, "time between health checks")
+	f.DurationVar(&o.checks, "health-interval", 5*time.Second, "time between health checks")
 	f.DurationVar(&o.health.Timeout, "health-timeout", 2*time.Second, "longest time that a health check may take")
 	f.IntVar(&o.health.Failures, "health-failures", 3, "failed `checks` in a row after which a backend gets nothing new")
 	f.IntVar(&o.health.Successes, "health-successes", 1, "successful `checks` in a row that bring it back")
@@ -102,7 +103,7 @@ func parse(args []string, usage io.Writer) (*options, error) {
 		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	case sources != 1:
 		return nil, errors.New("exactly one of -backend, -backends and -demo must be given")
-	case o.timeout <= 0, o.drain <= 0, o.health.Interval <= 0, o.health.Timeout <= 0, o.reload <= 0:
+	case o.timeout <= 0, o.drain <= 0, o.checks <= 0, o.health.Timeout <= 0, o.reload <= 0:
 		return nil, errors.New("-timeout, -drain, -health-interval, -health-timeout and -reload must be greater than 0")
 	case o.maxBody <= 0, o.tries <= 0, o.health.Failures <= 0, o.health.Successes <= 0, o.cacheBlocks <= 0, o.maxBatched <= 0:
 		return nil, errors.New("-max-body, -tries, -health-failures, -health-successes, -cache-blocks and -max-batched-tokens must be greater than 0")

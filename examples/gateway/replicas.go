@@ -15,7 +15,6 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/integrations/replicas"
 	"github.com/seed-3c5df8a4/turnstile/integrations/replicas/embedded"
 	"github.com/seed-3c5df8a4/turnstile/integrations/replicas/overnats"
-	"github.com/seed-3c5df8a4/turnstile/sched"
 )
 
 // replicaOptions say how several gateways before the same engines see each other's load.
@@ -87,14 +86,6 @@ func (r *replicaOptions) open(log *slog.Logger) (*replicas.Replica, replicas.Tra
 		return nil, nil, errors.Join(err, transport.Close())
 	}
 	return replica, transport, nil
-}
-
-// withFleet has the scheduler tell the replica, if there is one.
-func withFleet(r *replicas.Replica) sched.Option {
-	if r == nil {
-		return sched.WithFleet(nil)
-	}
-	return sched.WithFleet(r)
 }
 
 // workerID numbers a backend by its address, so that all replicas give it the same

@@ -100,6 +100,9 @@ func kindOf(goType string) string {
 	}
 }
 
+// maxRanks is how many ranks a worker may have.
+const maxRanks = 1024
+
 // Check says what is wrong with a list of backends.
 func Check(backends []Backend) error {
 	var faults []error
@@ -119,6 +122,12 @@ func Check(backends []Backend) error {
 			faults = append(faults, fmt.Errorf("backends[%d].url %q: is named twice", i, b.URL))
 		case named[b.Name]:
 			faults = append(faults, fmt.Errorf("backends[%d].name %q: is given twice", i, b.Name))
+		}
+		if b.Ranks > maxRanks {
+			faults = append(faults, fmt.Errorf("backends[%d].ranks %d: must be at most %d", i, b.Ranks, maxRanks))
+		}
+		if b.MaxBatchedTokens < 0 || b.KVBlocks < 0 {
+			faults = append(faults, fmt.Errorf("backends[%d]: max_batched_tokens and kv_blocks must not be negative", i))
 		}
 		seen[b.address()], named[b.Name] = true, b.Name != ""
 		if len(b.Models) > 0 {

@@ -28,8 +28,6 @@ type Config struct {
 	MaxBatchedTokens int64
 	// HealthPath is asked for by GET; an answer of 2xx is health. Default /health.
 	HealthPath string
-	// Interval is the time between checks, default 5 s.
-	Interval time.Duration
 	// Timeout is how long a check may take, default 2 s.
 	Timeout time.Duration
 	// Failures is how many checks in a row must fail before a backend gets nothing
@@ -52,7 +50,6 @@ type Config struct {
 
 func (c *Config) setDefaults() {
 	c.HealthPath = cmp.Or(c.HealthPath, "/health")
-	c.Interval = cmp.Or(c.Interval, 5*time.Second)
 	c.Timeout = cmp.Or(c.Timeout, 2*time.Second)
 	c.Failures, c.Successes = cmp.Or(c.Failures, 3), cmp.Or(c.Successes, 1)
 	c.Aside, c.AsideMax = cmp.Or(c.Aside, time.Second), cmp.Or(c.AsideMax, 30*time.Second)
@@ -112,11 +109,13 @@ func New(s *sched.Scheduler, config Config) *Fleet {
 }
 
 // Set makes these the backends, in one step for the scheduler: nobody who waits
-// meets a moment without any. A fault changes nothing. It returns once each new
-// backend has been checked.
+// meets a moment without any. A fault changes nothing. With none, those that are there
+// finish what they have. It returns once each new backend has been checked.
 func (f *Fleet) Set(backends []Backend) error {
-	if err := Check(backends); err != nil {
-		return err
+	if len(backends) > 0 {
+		if err := Check(backends); err != nil {
+			return err
+		}
 	}
 	if err := f.set(backends); err != nil {
 		return err

@@ -38,7 +38,7 @@ func newRig(t *testing.T) *rig {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	r.Fleet = fleet.New(s, fleet.Config{
-		Log: slog.New(slog.DiscardHandler), Transport: transport, Interval: time.Hour, Timeout: time.Minute,
+		Log: slog.New(slog.DiscardHandler), Transport: transport, Timeout: time.Minute,
 		Lost: func(worker uint64) { r.down = append(r.down, worker) },
 	})
 	return r
@@ -185,19 +185,6 @@ func TestCheckThatIsCutShortCountsForNothing(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestRunEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		r.Run(ctx)
-		close(done)
-	}()
-	cancel()
-	<-done
-}
-
 func TestSet(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -234,9 +221,14 @@ func TestSet(t *testing.T) {
 
 	bad := a
 	bad.Ranks = 5000
-	require.ErrorIs(t, r.Set([]fleet.Backend{bad, b}), sched.ErrInvalid)
-	require.Error(t, r.Set(nil))
+	require.ErrorContains(t, r.Set([]fleet.Backend{bad, b}), "must be at most 1024")
+	bad = a
+	bad.KVBlocks = -1
+	require.ErrorContains(t, r.Set([]fleet.Backend{bad, b}), "must not be negative")
+	require.Error(t, fleet.Check(nil))
 	assert.Len(t, r.s.Loads(), 1, "a bad list changes nothing")
+	require.NoError(t, r.Set(nil))
+	assert.Empty(t, r.s.Loads(), "none drains all")
 }
 
 func TestParse(t *testing.T) {

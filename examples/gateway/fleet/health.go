@@ -47,20 +47,6 @@ func newHealth() *health {
 
 func (h *health) usable() bool { return h.proven && !h.down }
 
-// Run checks the backends again and again until ctx ends.
-func (f *Fleet) Run(ctx context.Context) {
-	tick := time.NewTicker(f.config.Interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			f.CheckHealth(ctx)
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
 // CheckHealth checks each backend once, all at a time, and removes those that have
 // been drained. Those that leave are checked too: requests that hang there must be
 // given up as well.

@@ -84,7 +84,7 @@ func (a *answer) passed(piece []byte) {
 		a.t.first = time.Now()
 		_ = a.t.b.PrefillDone()
 		if a.t.b.Err() == nil {
-			a.t.p.Cache.Computed(a.t.placement.Rank, a.t.prompt.Blocks)
+			a.t.line.Cache.Computed(a.t.placement.Rank, a.t.prompt.Blocks)
 		}
 	}
 	if a.events == nil {
@@ -100,7 +100,7 @@ func (a *answer) passed(piece []byte) {
 // told takes over what the engine says of its cache.
 func (a *answer) told() {
 	if cached, said, told := a.usage.cached(); a.ok && said && a.t.b.Err() == nil {
-		a.t.p.Cache.Told(a.t.placement.Rank, a.t.placement.CachedTokens/a.t.p.BlockSize, told, cached)
+		a.t.line.Cache.Told(a.t.placement.Rank, a.t.placement.CachedTokens/a.t.p.BlockSize, told, cached)
 	}
 }
 

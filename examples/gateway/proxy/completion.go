@@ -24,6 +24,7 @@ type exchange struct {
 	id     string // the same everywhere; see flight.begin
 	body   []byte
 	prompt *prompt.Request
+	line   *Line  // of its model
 	asked  string // the class that was asked for
 
 	came    time.Time
@@ -57,7 +58,7 @@ func (p *Proxy) completion(read func([]byte) (*prompt.Request, error)) http.Hand
 			x.problem = err
 			f := refusalFor(err)
 			if full := new(sched.Error); f.status == http.StatusTooManyRequests && errors.As(err, &full) {
-				f.retryAfter = p.line.retryAfter(p.Scheduler, full.Class, time.Now())
+				f.retryAfter = x.line.waits.retryAfter(x.line.Scheduler, full.Class, time.Now())
 			}
 			if x.after > 0 && f.status != http.StatusGatewayTimeout {
 				f.retryAfter = int(x.after / time.Second) // the workers' own word
@@ -99,17 +100,20 @@ func (x *exchange) serve(read func([]byte) (*prompt.Request, error)) error {
 	if x.prompt, err = read(x.body); err != nil {
 		return err
 	}
-	if models := x.p.Fleet.Models(); len(models) > 0 && x.prompt.Model != "" {
-		if !contains(models, x.prompt.Model) {
-			x.refuse(unknownModel(x.prompt.Model))
-			return nil
-		}
+	if x.line = x.p.Lines.Line(x.prompt.Model); x.line == nil && x.prompt.Model == "" {
+		return &prompt.FieldError{Field: "model", Rule: "must name a model: there are several"}
+	}
+	if x.line == nil || !serves(x.line, x.prompt.Model) {
+		x.refuse(unknownModel(x.prompt.Model))
+		return nil
+	}
+	if len(x.line.Fleet.Models()) > 0 && x.prompt.Model != "" {
 		request.RequiredTaints = []string{fleet.ModelTaint(x.prompt.Model)}
 	}
 	request.ISL = x.prompt.Tokens
 	request.ExpectedOSL = x.prompt.MaxTokens
 	request.Blocks = x.prompt.Blocks
-	request.Overlaps = x.p.Cache.Overlaps(x.prompt.Blocks)
+	request.Overlaps = x.line.Cache.Overlaps(x.prompt.Blocks)
 
 	deadline := x.came.Add(timeout)
 	ctx, cancel := context.WithDeadline(x.r.Context(), deadline)
@@ -128,14 +132,14 @@ func (x *exchange) anywhere(ctx context.Context, request *sched.Request) error {
 	for {
 		before := len(x.tried)
 		request.Excluded = x.tried
-		err := x.p.Scheduler.Do(ctx, request, x.try)
+		err := x.line.Scheduler.Do(ctx, request, x.try)
 		nowhere := errors.Is(err, sched.ErrOverloaded) || errors.Is(err, sched.ErrNoEndpoints)
 		stuck := failed != nil && len(x.tried) == before
 		failed = errors.Join(failed, err)
 		switch {
 		case err == nil, !nowhere:
 			return err
-		case stuck, !x.p.Fleet.Recall(x.tried):
+		case stuck, !x.line.Fleet.Recall(x.tried):
 			return failed
 		}
 	}

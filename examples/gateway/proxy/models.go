@@ -14,9 +14,12 @@ import (
 // modelsTimeout bounds how long backends are asked for their models.
 const modelsTimeout = 5 * time.Second
 
-func contains(models []string, model string) bool {
+// serves tells whether a line serves a model. If its backends list none, they are to
+// say.
+func serves(line *Line, model string) bool {
+	models := line.Fleet.Models()
 	_, found := slices.BinarySearch(models, model)
-	return found
+	return found || len(models) == 0 || model == ""
 }
 
 func unknownModel(model string) *refusal {
@@ -34,7 +37,7 @@ func (p *Proxy) models(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	data := []json.RawMessage{}
-	if names := p.Fleet.Models(); len(names) > 0 {
+	if names := p.listed(); len(names) > 0 {
 		for _, name := range names {
 			entry, _ := json.Marshal(map[string]any{"id": name, "object": "model", "created": 0, "owned_by": "turnstile"})
 			data = append(data, entry)
@@ -56,7 +59,7 @@ func (p *Proxy) models(w http.ResponseWriter, r *http.Request) {
 func (p *Proxy) askForModels(r *http.Request) (merged []json.RawMessage, answered bool) {
 	ctx, cancel := context.WithTimeout(r.Context(), modelsTimeout)
 	defer cancel()
-	up := p.Fleet.Up()
+	up := p.up()
 	answers := make([][]json.RawMessage, len(up))
 	var wg sync.WaitGroup
 	for i, b := range up {

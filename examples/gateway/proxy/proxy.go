@@ -13,6 +13,7 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -20,9 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seed-3c5df8a4/turnstile/examples/gateway/fleet"
 	"github.com/seed-3c5df8a4/turnstile/examples/gateway/prompt"
-	"github.com/seed-3c5df8a4/turnstile/sched"
 )
 
 // The request headers that steer the scheduling. They are not passed on.
@@ -54,10 +53,8 @@ const (
 // Config is what a proxy is made from. The zero value of a limit means its
 // default.
 type Config struct {
-	Scheduler *sched.Scheduler
-	Fleet     *fleet.Fleet
-	Reader    *prompt.Reader
-	Cache     *prompt.Cache
+	Lines  Lines
+	Reader *prompt.Reader
 	// BlockSize is the scheduler's, in tokens.
 	BlockSize int64
 	// Timeout bounds a request from its first byte to its last, default 10 min.
@@ -83,7 +80,6 @@ type Proxy struct {
 	transport *http.Transport
 	buffers   buffers
 	flight    flight
-	line      line
 	closing   atomic.Bool
 }
 
@@ -131,11 +127,14 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeH
 // connection says.
 func (p *Proxy) Shutdown(ctx context.Context) error {
 	p.closing.Store(true)
-	err := p.Scheduler.Shutdown(ctx)
-	if landed := p.flight.landed(ctx); err == nil {
-		err = landed
+	var wg sync.WaitGroup
+	lines := p.Lines.Lines()
+	errs := make([]error, len(lines))
+	for i, line := range lines {
+		wg.Go(func() { errs[i] = line.Scheduler.Shutdown(ctx) })
 	}
-	return err
+	wg.Wait()
+	return errors.Join(errors.Join(errs...), p.flight.landed(ctx))
 }
 
 // Serving returns how many requests are being served.
@@ -149,7 +148,7 @@ func (p *Proxy) health(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case p.closing.Load():
 		http.Error(w, "shutting down", http.StatusServiceUnavailable)
-	case len(p.Fleet.Up()) == 0:
+	case len(p.up()) == 0:
 		http.Error(w, "no backend is up", http.StatusServiceUnavailable)
 	default:
 		p.alive(w, r)

@@ -14,10 +14,10 @@ const (
 	latest  = 60
 )
 
-// line remembers for how long the first of each class has stood in line, which is
+// waits remembers for how long the first of each class has stood in line, which is
 // about how long a newcomer would: whoever was refused need not come before that.
 // It looks at most once a second, as refusals come in storms.
-type line struct {
+type waits struct {
 	mu struct {
 		sync.Mutex
 		looked time.Time
@@ -26,7 +26,7 @@ type line struct {
 }
 
 // retryAfter returns after how many seconds one may hope for a place in a class.
-func (l *line) retryAfter(s *sched.Scheduler, class string, now time.Time) int {
+func (l *waits) retryAfter(s *sched.Scheduler, class string, now time.Time) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.oldest == nil || now.Sub(l.mu.looked) >= time.Second {

@@ -39,7 +39,7 @@ policy_classes:
 	for s.Stats().Classes[0].Pending == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	var l line
+	var l waits
 	after := func(class string) int { return l.retryAfter(s, class, c.Now()) }
 	assert.Equal(t, 1, after("chat"))
 	c.Advance(999 * time.Millisecond)

@@ -74,7 +74,7 @@ func newRig(t *testing.T, set setup) *rig {
 	})
 	require.NoError(t, r.fleet.Set(set.backends))
 	c := set.config
-	c.Scheduler, c.Fleet, c.Cache, c.BlockSize, c.Log = s, r.fleet, cache, 16, cmp.Or(c.Log, quiet)
+	c.Lines, c.BlockSize, c.Log = &proxy.Line{Scheduler: s, Fleet: r.fleet, Cache: cache}, 16, cmp.Or(c.Log, quiet)
 	c.Reader = prompt.NewReader(16)
 	r.proxy = proxy.New(c)
 	r.server = httptest.NewServer(r.proxy)

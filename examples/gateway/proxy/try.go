@@ -46,7 +46,7 @@ func (x *exchange) try(whole context.Context, b *sched.Booking) error {
 	if t.target, err = url.Parse(t.placement.Endpoint); err != nil {
 		return err
 	}
-	t.visit = x.p.Fleet.Visit(t.placement.Rank.Worker)
+	t.visit = x.line.Fleet.Visit(t.placement.Rank.Worker)
 	ctx, cancel := context.WithCancelCause(whole)
 	defer cancel(nil)
 	patience := x.p.FirstByteWhole
