@@ -110,6 +110,21 @@ func TestBrokenRandomSourceWhenNobodyWaits(t *testing.T) {
 	}
 }
 
+// A transfer whose random source panics fails, and the booking stays.
+func TestBrokenRandomSourceInATransfer(t *testing.T) {
+	t.Parallel()
+	s, f := fragileScheduler(t)
+	b := schedule(t, s, sched.Request{ID: "r", ISL: 10, Pin: pin(1)})
+	broken := panics
+	f.inRand.Store(&broken)
+	_, err := b.TransferToBest(nil)
+	require.ErrorIs(t, err, sched.ErrInternal)
+	require.Equal(t, uint64(1), b.Placement().Rank.Worker)
+	require.EqualValues(t, 1, s.Stats().HookPanics)
+	require.NoError(t, b.Release())
+	requireIdle(t, s)
+}
+
 // A clock may break under the locks of ranks: its last time stands in for it, and
 // nothing fails.
 func TestBrokenClockStandsStill(t *testing.T) {

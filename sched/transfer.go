@@ -91,7 +91,13 @@ type move struct {
 // move chooses and transfers. prepare is called with the lock of the booking's rank
 // before each look. If its own rank is chosen the error is ErrUnchanged. It reports no
 // event.
-func (s *Scheduler) move(m *move, prepare func(*shards.Shard)) (Placement, error) {
+func (s *Scheduler) move(m *move, prepare func(*shards.Shard)) (p Placement, err error) {
+	defer func() {
+		if cause := recover(); cause != nil { // the booking stays where it is
+			s.hookPanicked(hookDeciding, cause)
+			p, err = Placement{}, brokenOff(m.rec.ID)
+		}
+	}()
 	for races := 0; ; races++ {
 		if err := s.readOwn(m, prepare); err != nil {
 			return Placement{}, err
@@ -107,9 +113,7 @@ func (s *Scheduler) move(m *move, prepare func(*shards.Shard)) (Placement, error
 			return Placement{}, failureError(m.rec.ID, failed)
 		}
 		perturb.Point()
-		var p Placement
 		var out outcome
-		var err error
 		if races < lostRaces {
 			p, out, err = s.moveTo(m, choice)
 		} else {
@@ -217,7 +221,8 @@ func (s *Scheduler) moveLockingAll(m *move, choice pool.Choice) (Placement, outc
 // allows none. The request's other constraints hold, its pin and preference do not, nor
 // the rules of its class. The handle then stands for the new attempt. If the rank it is
 // on is the best the error is ErrUnchanged; if there is none, ErrNoEndpoints or
-// ErrOverloaded, and the booking stays where it is.
+// ErrOverloaded; if what chooses fails, ErrSelector or ErrInternal: the booking stays
+// where it is.
 func (b *Booking) TransferToBest(allowed []uint64) (Placement, error) {
 	if !b.made() {
 		return Placement{}, unmade()

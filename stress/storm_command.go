@@ -39,6 +39,9 @@ func runStorm(s streams, arguments []string) int {
 		strings.Join(storm.Profiles(), ", ")+": `whether` requests ever wait")
 	flags.DurationVar(&c.TTL, "ttl", 0, "end bookings that are not touched for this `duration`; 0 never")
 	flags.BoolVar(&c.Exact, "exact", false, "let bookings be prefills only, which makes some checks exact; needs -profile on")
+	flags.BoolVar(&c.Lanes, "lanes", false, "have nearly every request wait in a lane of its own")
+	flags.DurationVar(&c.Tick, "tick", 0, "let the clock show the time in steps of this `duration`")
+	flags.BoolVar(&c.Sources, "sources", false, "let the clock and the random source panic; needs -engine sharded")
 	flags.BoolVar(&c.Calm, "calm", false, "leave out churn and faulty plugged-in code")
 	code, ok := parse(s, flags, arguments)
 	switch {
@@ -103,6 +106,15 @@ func stormFlags(c *storm.Config) string {
 	}
 	if c.Exact {
 		b.WriteString(" -exact")
+	}
+	if c.Lanes {
+		b.WriteString(" -lanes")
+	}
+	if c.Tick > 0 {
+		fmt.Fprintf(&b, " -tick %v", c.Tick)
+	}
+	if c.Sources {
+		b.WriteString(" -sources")
 	}
 	if c.Calm {
 		b.WriteString(" -calm")

@@ -5,6 +5,13 @@ package mutate
 func epochTable() []Mutation {
 	return []Mutation{
 		{
+			Name:      "let a panic in a transfer reach the caller",
+			Breaks:    "a random source that fails takes down who moves a booking",
+			Invariant: "8",
+			Edits:     edit("sched/transfer.go", "		if cause := recover(); cause != nil { // the", "		if cause := any(nil); cause != nil { // the"),
+			Test:      schedTest("TestBrokenRandomSourceInATransfer"),
+		},
+		{
 			Name:      "begin the walk for expired bookings anew with each change",
 			Breaks:    "while workers come and go no booking expires",
 			Invariant: "10",

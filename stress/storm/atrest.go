@@ -22,9 +22,14 @@ func (s *storm) stop(how pause) (moves uint64, ok bool) {
 		s.churner.calm()
 	}
 	deadline := time.Now().Add(s.config.Patience)
+	ticks := s.lateTicks()
 	for wait := 20 * time.Microsecond; ; wait = min(2*wait, 5*time.Millisecond) {
 		if moves, ok = s.still(how); ok {
-			return moves, true
+			if ticks == 0 {
+				return moves, true
+			}
+			ticks--
+			s.clock.Advance(time.Millisecond)
 		}
 		if time.Now().After(deadline) {
 			calls, busy := s.activities()
@@ -37,11 +42,24 @@ func (s *storm) stop(how pause) (moves uint64, ok bool) {
 		if how != rest && s.ticker.is() != running {
 			// Time passes, or who waits for decay would wait for ever; leaked
 			// bookings must be found.
-			s.clock.Advance(100 * time.Microsecond)
+			s.clock.Advance(max(100*time.Microsecond, wait))
 			runtime.GC()
 		}
 		time.Sleep(wait)
 	}
+}
+
+// lateTicks is how many milliseconds pass at rest before the engine is looked at: a
+// timer that fired before a coarse clock, or one that panicked, showed its time is set
+// anew for a millisecond later.
+func (s *storm) lateTicks() int {
+	switch tick := s.config.Tick; {
+	case tick > 0:
+		return 3 + int((tick-s.clock.Now().Sub(s.source.Now()))/time.Millisecond)
+	case s.config.Sources:
+		return 3
+	}
+	return 0
 }
 
 func (p *participant) awaitPark() {

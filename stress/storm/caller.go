@@ -145,6 +145,10 @@ func (c *caller) request() *sched.Request {
 			lane = "odd"
 		}
 	}
+	if c.s.config.Lanes && !c.oneIn(8) {
+		// Those workers do not exist: it can run where the others of its kind can.
+		r.Excluded, ordered = []uint64{unknownWorkers + uint64(c.number), unknownWorkers + c.serial%64}, false
+	}
 	if c.oneIn(8) {
 		r.Priority = c.rnd.Uint32N(3)
 	}
@@ -176,6 +180,9 @@ func (c *caller) request() *sched.Request {
 	}
 	return r
 }
+
+// unknownWorkers is above all ids that workers have.
+const unknownWorkers = 1 << 32
 
 // embellish adds what does not decide the place in line.
 func (c *caller) embellish(r *sched.Request) {

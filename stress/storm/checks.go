@@ -103,6 +103,10 @@ func (s *storm) checkError(r *sched.Request, err error, before *world) {
 		if r.ID[0] != 's' {
 			s.broken.add(10, "%s is still taken although its last request has ended", r.ID)
 		}
+	case sched.ErrInternal:
+		if !s.config.Sources {
+			s.broken.add(8, "%s: %v", r.ID, err)
+		}
 	case sched.ErrSelector:
 		if s.config.Calm || s.config.Exact {
 			s.broken.add(8, "%s: %v", r.ID, err)

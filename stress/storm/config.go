@@ -51,6 +51,15 @@ type Config struct {
 	// TTL ends bookings that are not touched for so long. As the clock jumps,
 	// any booking may end at any time, which weakens checks 1 and 2.
 	TTL time.Duration
+	// Lanes has nearly every request exclude another set of workers, so that each waits
+	// in a lane of its own.
+	Lanes bool
+	// Tick is how coarse the clock is: it shows whole ticks, while its timers fire on
+	// time; 0 means it is exact.
+	Tick time.Duration
+	// Sources has the clock and the random source panic now and then. Only the library
+	// takes them.
+	Sources bool
 	// Calm leaves out the churn and the faults of the code given to the engine.
 	Calm bool
 
@@ -75,6 +84,8 @@ func (c *Config) check() error {
 	fault(c.Ops >= 0, "ops %d: must not be negative", c.Ops)
 	fault(c.For > 0 || c.Ops > 0, "for and ops: one must be given")
 	fault(c.Workers >= 0 && c.Workers <= 1024, "workers %d: must be 0 to 1024", c.Workers)
+	fault(c.Tick >= 0, "tick %v: must not be negative", c.Tick)
+	fault(!c.Sources || c.sharded() && !c.Exact, "sources: need engine %s and no exact", engines.Sharded)
 	fault(!c.Exact || c.Profile == ProfileOn, "exact: needs profile %s", ProfileOn)
 	if c.Workers == 0 {
 		c.Workers = 8

@@ -109,8 +109,31 @@ func selectors() []selector.Selector {
 	}
 }
 
+// source is the clock and the random source given to the engine: the clock may be
+// coarse, and both may panic unless everybody stands still.
+type source struct {
+	clock.Clock
+	tick   time.Duration
+	breaks func() bool
+}
+
+func (s *source) Now() time.Time {
+	if s.breaks() && rand.IntN(4096) == 0 {
+		panic(errInjected)
+	}
+	return s.Clock.Now().Truncate(s.tick)
+}
+
+// Uint64 implements rand.Source.
+func (s *source) Uint64() uint64 {
+	if s.breaks() && rand.IntN(256) == 0 {
+		panic(errInjected)
+	}
+	return rand.Uint64()
+}
+
 // newEngine makes the engine of a storm.
-func newEngine(c *Config, p *profile, f *faults, now clock.Clock) (engine.Engine, error) {
+func newEngine(c *Config, p *profile, f *faults, now *source) (engine.Engine, error) {
 	config := sched.Config{BlockSize: blockSize, BookingTTL: c.TTL}
 	if p != nil {
 		config.Profile = p.parsed
@@ -124,8 +147,14 @@ func newEngine(c *Config, p *profile, f *faults, now clock.Clock) (engine.Engine
 	if c.sharded() {
 		config.ReclaimLeaked = !c.Exact
 		config.RefreshAfter = refreshAfter
-		return engine.NewSharded(config, sched.WithClock(now), sched.WithDecisionHook(f.hook),
-			sched.WithPrefillEstimator(f.estimate), sched.WithOverlapRefresher(f.refresh))
+		options := []sched.Option{
+			sched.WithClock(now), sched.WithDecisionHook(f.hook),
+			sched.WithPrefillEstimator(f.estimate), sched.WithOverlapRefresher(f.refresh),
+		}
+		if c.Sources {
+			options = append(options, sched.WithRand(now))
+		}
+		return engine.NewSharded(config, options...)
 	}
 	direct := c.Engine == engines.ActorDirect
 	return actor.New(actor.Config{Config: config, Direct: direct, Index: direct, Clock: now, OnDecision: f.hook})

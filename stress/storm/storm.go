@@ -21,6 +21,7 @@ type storm struct {
 	config   Config
 	engine   engine.Engine
 	clock    *clock.Manual
+	source   *source // what the engine has of the clock
 	ctx      context.Context
 	profiles []*profile
 	classes  []string
@@ -72,7 +73,8 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 	}
 	s.order = newOrder(&s.broken, config.Exact)
 	s.faults = &faults{order: s.order, calm: config.Calm || config.Exact}
-	if s.engine, err = newEngine(&config, first, s.faults, s.clock); err != nil {
+	s.source = &source{Clock: s.clock, tick: config.Tick, breaks: func() bool { return config.Sources && s.pauser.get() == goOn }}
+	if s.engine, err = newEngine(&config, first, s.faults, s.source); err != nil {
 		return nil, err
 	}
 	w := s.firstWorld(first)

@@ -72,6 +72,36 @@ func TestExpiryStorm(t *testing.T) {
 	}
 }
 
+// Requests that all differ, a clock of 20 ms ticks, and sources that panic: each
+// alone, and together.
+func TestHostileStorm(t *testing.T) {
+	for name, c := range map[string]Config{
+		"lanes":    {Profile: ProfileMixed, Lanes: true},
+		"ticks":    {Profile: ProfileMixed, Tick: 20 * time.Millisecond},
+		"sources":  {Profile: ProfileMixed, Sources: true},
+		"together": {Profile: ProfileCapped, Lanes: true, Tick: 20 * time.Millisecond, Sources: true, TTL: 5 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.Engine = engines.Sharded
+			r := runStorm(t, c)
+			require.Positive(t, r.Rests)
+			if c.Sources {
+				require.Positive(t, r.Stats.HookPanics)
+			}
+		})
+	}
+}
+
+// Very many wait, each in a lane of its own. A hundred thousand take a minute or two:
+// go run ./stress -callers 100000 -profile on -lanes -for 3s.
+func TestCrowdStorm(t *testing.T) {
+	c := Config{Engine: engines.Sharded, Profile: ProfileOn, Callers: 20_000, Lanes: true, For: time.Second}
+	if testing.Short() {
+		c.Callers, c.For = 2_000, 500*time.Millisecond
+	}
+	runStorm(t, c)
+}
+
 // Without churn and faults more is known for sure.
 func TestCalmStorm(t *testing.T) {
 	runStorm(t, Config{Engine: engines.Sharded, Profile: ProfileMixed, Calm: true})

@@ -48,8 +48,8 @@ func (s *storm) inspectWaiting(w *world, stats *sched.Stats, loads map[sched.Ran
 		case !class.MustWait(blocked, len(places)) && (guarded == 0 || blocked+guarded < len(places)):
 			fault(6, "%s waits in class %s although of its %d ranks only %d are busy or overloaded and %d guarded", r.ID, class.Name, len(places), blocked, guarded)
 		}
-		if !r.Due.IsZero() && !r.Due.After(s.clock.Now()) {
-			fault(6, "%s waits, but was due at %v and it is %v", r.ID, r.Due, s.clock.Now())
+		if now := s.source.Now(); !r.Due.IsZero() && !r.Due.After(now) {
+			fault(6, "%s waits, but was due at %v and it is %v", r.ID, r.Due, now)
 		}
 	}
 	var sum int64
