@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -276,13 +277,35 @@ func (l *lines) open(backends []fleet.Backend) (*line, error) {
 	health := o.health
 	health.MaxBatchedTokens, health.Lost, health.Log, health.ID = o.maxBatched, cache.Forget, l.log, l.id
 	opened.Scheduler, opened.Fleet, opened.Cache = s, fleet.New(s, health), cache
-	opened.status = status.New(s, status.Config{Recent: recent})
+	opened.status = status.New(s, status.Config{Title: title(opened.name), Recent: recent, About: opened.about})
 	// With a label if models are listed: then there may be several.
 	var figures prometheus.Registerer = opened.figures
 	if opened.name != "" {
 		figures = prometheus.WrapRegistererWith(prometheus.Labels{"model": opened.name}, figures)
 	}
 	return opened, figures.Register(turnstileprom.New(s, turnstileprom.Config{}))
+}
+
+// about tells the status page what the fleet knows of a worker.
+func (l *line) about(worker uint64) status.About {
+	for _, b := range l.Fleet.Statuses() {
+		if b.Worker == worker {
+			return status.About{Name: b.URL, Reason: b.Reason, Since: b.Since}
+		}
+	}
+	return status.About{}
+}
+
+// title is the name by which the status page calls a line.
+func title(model string) string {
+	name := "Turnstile gateway"
+	if host, err := os.Hostname(); err == nil {
+		name += " on " + host
+	}
+	if model != "" {
+		name += ": " + model
+	}
+	return name
 }
 
 // showStatus serves the status page of a line: of the only one, of the one that the

@@ -159,3 +159,12 @@ func (b *tab) scheme(name string) {
 	})
 	require.NoError(b, err)
 }
+
+// size has the page think that the screen is so large.
+func (b *tab) size(width, height int64) {
+	b.Helper()
+	_, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+		Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600,
+	})
+	require.NoError(b, err)
+}

@@ -44,6 +44,7 @@ type pool struct {
 	*testing.T
 	*sched.Scheduler
 	page    http.Handler
+	about   func(worker uint64) status.About // nil for nothing
 	callers sync.WaitGroup
 }
 
@@ -56,7 +57,12 @@ func newPool(t *testing.T, title string) *pool {
 	s, err := sched.New(sched.Config{BlockSize: 16, Policy: file}, sched.WithObserver(recent.Observe))
 	require.NoError(t, err)
 	p := &pool{T: t, Scheduler: s}
-	p.page = status.New(s, status.Config{Title: title, Recent: recent, Refresh: 100 * time.Millisecond})
+	p.page = status.New(s, status.Config{Title: title, Recent: recent, Refresh: 100 * time.Millisecond, About: func(worker uint64) status.About {
+		if p.about == nil {
+			return status.About{}
+		}
+		return p.about(worker)
+	}})
 	t.Cleanup(func() {
 		assert.NoError(t, s.Close())
 		p.callers.Wait()
@@ -238,7 +244,7 @@ func TestPageFollows(t *testing.T) {
 	away.Store(1)
 	b.await(`document.getElementById("state").textContent === "no news: answered 503"`)
 	away.Store(0)
-	b.await(`document.getElementById("state").className === "live"`)
+	b.await(`document.getElementById("state").className === "good"`)
 
 	eval[any](b, `document.getElementById("pause").click()`)
 	require.Equal(t, "Go on", eval[string](b, `document.getElementById("pause").textContent`))
@@ -255,6 +261,82 @@ func TestPageFollows(t *testing.T) {
 	require.NoError(t, p.Close())
 	b.await(`document.getElementById("state").textContent.startsWith("closed, ")`)
 	require.Equal(t, 1, eval[int](b, "window.loaded")) // never loaded anew
+}
+
+// TestWorstFirst: the first line says what is worst, and the dot shows it.
+func TestWorstFirst(t *testing.T) {
+	p := newPool(t, "worst first")
+	p.about = func(worker uint64) status.About {
+		if worker != 2 {
+			return status.About{}
+		}
+		return status.About{Name: "rack-7", Reason: "refuses connections", Since: time.Now().Add(-3 * time.Minute)}
+	}
+	b := open(t, p.serve("/status"))
+	says := func(health, words string) {
+		t.Helper()
+		b.await(fmt.Sprintf(`document.getElementById("state").className === %s && document.querySelector("#banner p").textContent.includes(%s)`,
+			quoted(health), quoted(words)))
+	}
+	has := func(selector, text string) {
+		t.Helper()
+		b.await(fmt.Sprintf("[...document.querySelectorAll(%q)].some((e) => e.textContent.includes(%s))", selector, quoted(text)))
+	}
+	look := func(name string) {
+		b.size(1360, 900)
+		b.screenshot(name)
+		b.scheme("dark")
+		b.size(390, 844)
+		b.screenshot(name + "-phone")
+		require.LessOrEqual(t, eval[int](b, "document.documentElement.scrollWidth"), 390, "nothing sticks out on a phone")
+		b.scheme("light")
+	}
+	says("bad", "No workers: every request is refused.")
+	p.workers(4)
+	says("good", "All is well")
+	has("#uptime", "up ")
+	look("status-healthy")
+
+	require.NoError(t, p.SetAvailable([]uint64{1, 3, 4}))
+	says("warn", "2 ranks of 6 cannot be used: 2 unavailable.")
+	has("#ranks td.bad", "unavailable: refuses connections, for 3 min")
+	has("#ranks td:last-child", "rack-7")
+	look("status-one-dead")
+
+	require.NoError(t, p.SetOverloaded([]uint64{1, 3, 4}))
+	says("bad", "No rank can be used: ")
+	look("status-all-dead")
+
+	require.NoError(t, p.SetAvailable([]uint64{1, 2, 3, 4}))
+	require.NoError(t, p.SetOverloaded(nil))
+	says("good", "All is well")
+	for worker := range uint64(4) {
+		for rank := range uint32(1 + worker%2) {
+			p.book(sched.Request{ID: fmt.Sprint("busy-", worker, rank), ISL: 20_000, Pin: &sched.RankID{Worker: worker + 1, Rank: rank}})
+		}
+	}
+	has("#ranks td.calm", "busy")
+	for i := range 8 {
+		p.wait(sched.Request{ID: fmt.Sprint("chat-", i), ISL: 100})
+	}
+	says("good", "8 requests wait")
+	has("#banner p", "the oldest for")
+	for i := range 4 {
+		p.wait(sched.Request{ID: fmt.Sprint("more-", i), ISL: 100})
+	}
+	_, err := p.Schedule(t.Context(), &sched.Request{ID: "one-too-many", ISL: 100})
+	require.ErrorIs(t, err, sched.ErrQueueFull)
+	says("warn", "Class chat is full: requests 12 of 12.")
+	has("#banner li", "Refused in the last minute: chat 1.")
+	has("#classes .curve title", "1 refused")
+	look("status-overloaded")
+
+	// What failed stays on the page, whatever comes after.
+	require.NoError(t, p.UpsertWorker(sched.Worker{ID: 5, Ranks: 1}))
+	require.NoError(t, p.SetAvailable([]uint64{1, 2, 3, 4, 5}))
+	b.await(`!document.getElementById("heads-empty").hidden`)
+	b.await(`![...document.querySelectorAll("#recent td:nth-child(3)")].some((c) => c.textContent === "one-too-many")`)
+	has("#failures td:nth-child(3)", "one-too-many")
 }
 
 // What a client chose as an id stays text.

@@ -19,6 +19,9 @@ type Config struct {
 	// Recent has what was decided lately; nil leaves that out. Its Observe must be
 	// given to the scheduler with sched.WithObserver.
 	Recent *Recent
+	// About says what the embedder knows of a worker, for example that its health
+	// check fails; nil for nothing. It is called for each worker of each answer.
+	About func(worker uint64) About
 	// Heads is how many of the waiters are shown of each class; 0 means 10, negative
 	// none.
 	Heads int
@@ -27,12 +30,32 @@ type Config struct {
 	Refresh time.Duration
 }
 
+// About is what the embedder knows of a worker.
+type About struct {
+	Worker uint64 `json:"worker"`
+	// Name is how people call it.
+	Name string `json:"name,omitempty"`
+	// Reason says why it is as it is, for example "refuses connections", and Since
+	// when that began; zero if it is not known.
+	Reason string    `json:"reason,omitempty"`
+	Since  time.Time `json:"since,omitzero"`
+}
+
 // Status is the JSON of the handler.
 type Status struct {
 	Title string `json:"title"`
+	// Started is when the handler was made, by the system's clock.
+	Started time.Time     `json:"started"`
+	Uptime  time.Duration `json:"uptime_ns"` // since then
 	sched.Snapshot
-	// Recent are the last events, newest first.
-	Recent []Event `json:"recent"`
+	// Workers are those of which Config.About knows something.
+	Workers []About `json:"workers,omitempty"`
+	// History is what became of the requests of each class in the last 5 minutes.
+	History []History `json:"history"`
+	// Failures are the last events that went wrong, Recent the last of all, both
+	// newest first.
+	Failures []Event `json:"failures"`
+	Recent   []Event `json:"recent"`
 }
 
 var (
@@ -54,6 +77,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 type handler struct {
 	scheduler *sched.Scheduler
 	config    Config
+	started   time.Time
 	page      []byte
 }
 
@@ -72,7 +96,7 @@ func New(s *sched.Scheduler, config Config) http.Handler {
 		config.Refresh = time.Second
 	}
 	config.Refresh = max(config.Refresh, 100*time.Millisecond)
-	h := &handler{scheduler: s, config: config}
+	h := &handler{scheduler: s, config: config, started: time.Now()}
 	var b bytes.Buffer
 	// Only strings and numbers are filled in, so this does not fail.
 	if err := page.Execute(&b, map[string]any{
@@ -130,8 +154,14 @@ func write(w http.ResponseWriter, contentType string, body []byte) {
 }
 
 func (h *handler) status() Status {
+	recent := h.config.Recent
 	status := Status{
-		Title: h.config.Title, Snapshot: h.scheduler.Snapshot(h.config.Heads), Recent: h.config.Recent.Events(),
+		Title: h.config.Title, Started: h.started, Uptime: time.Since(h.started), Snapshot: h.scheduler.Snapshot(h.config.Heads),
+		Recent: recent.Events(), Failures: recent.Failures(),
+	}
+	status.History = recent.History(status.At)
+	if h.config.About != nil {
+		status.Workers = h.about(status.Ranks)
 	}
 	for i := range status.Classes {
 		for j := range status.Classes[i].Heads {
@@ -140,4 +170,20 @@ func (h *handler) status() Status {
 		}
 	}
 	return status
+}
+
+// about asks for each worker once: ranks come by worker.
+func (h *handler) about(ranks []sched.RankState) (all []About) {
+	for i := range ranks {
+		worker := ranks[i].Rank.Worker
+		if i > 0 && ranks[i-1].Rank.Worker == worker {
+			continue
+		}
+		a := h.config.About(worker)
+		if a.Worker = worker; a != (About{Worker: worker}) {
+			a.Name, a.Reason = clip(a.Name), clip(a.Reason)
+			all = append(all, a)
+		}
+	}
+	return all
 }

@@ -158,6 +158,78 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, []string{"no3", "no2", "no1"}, []string{got.Recent[0].Request, got.Recent[1].Request, got.Recent[2].Request})
 }
 
+// TestFailuresStay: traffic does not wash them away, and cancellations are none.
+func TestFailuresStay(t *testing.T) {
+	t.Parallel()
+	r := status.NewRecent(2)
+	at := time.Unix(1000, 0)
+	r.Observe(sched.Event{Kind: sched.EventRejected, Request: "refused", Class: "c", Time: at, Err: &sched.Error{Code: sched.ErrQueueFull}})
+	r.Observe(sched.Event{Kind: sched.EventExpired, Request: "expired", Class: "c", Time: at, Err: sched.ErrExpired})
+	for range 10 {
+		r.Observe(sched.Event{Kind: sched.EventGranted, Request: "traffic", Class: "c", Time: at, Granted: at, Arrival: at.Add(-time.Second)})
+		r.Observe(sched.Event{Kind: sched.EventReleased, Request: "traffic", Class: "c", Time: at})
+		r.Observe(sched.Event{Kind: sched.EventRejected, Request: "gave up", Class: "c", Time: at, Err: &sched.Error{Code: sched.ErrCanceled}})
+	}
+	failures := r.Failures()
+	require.Len(t, failures, 2)
+	require.Equal(t, "expired", failures[0].Request)
+	require.Equal(t, "refused", failures[1].Request)
+	var none *status.Recent
+	require.Empty(t, none.Failures())
+	require.Empty(t, none.History(at))
+}
+
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	r := status.NewRecent(1)
+	at := time.Unix(1000, 0) // where a slot begins
+	tell := func(class string, kind sched.EventKind, after, waited time.Duration) {
+		e := sched.Event{Kind: kind, Class: class, Time: at.Add(after), Arrival: at.Add(after - waited)}
+		if kind == sched.EventGranted {
+			e.Granted = e.Time
+		} else {
+			e.Err = &sched.Error{Code: sched.ErrQueueFull}
+		}
+		r.Observe(e)
+	}
+	tell("b", sched.EventGranted, 0, 0)
+	tell("a", sched.EventGranted, 9*time.Second, 3*time.Second)
+	tell("a", sched.EventGranted, 9*time.Second, time.Second)
+	tell("a", sched.EventRejected, 10*time.Second, 0)
+	tell("", sched.EventRejected, 10*time.Second, 0) // of no class
+	history := r.History(at.Add(15 * time.Second))
+	require.Len(t, history, 2)
+	require.Equal(t, "a", history[0].Class)
+	require.Len(t, history[0].Slots, 30)
+	require.Equal(t, status.Slot{Admitted: 2, Waited: 3 * time.Second}, history[0].Slots[28])
+	require.Equal(t, status.Slot{Refused: 1}, history[0].Slots[29])
+	require.Equal(t, status.Slot{Admitted: 1}, history[1].Slots[28])
+	// Five minutes later they are gone, and the places are used again.
+	tell("a", sched.EventGranted, 5*time.Minute, 0)
+	history = r.History(at.Add(5 * time.Minute))
+	require.Equal(t, status.Slot{Admitted: 1}, history[0].Slots[29])
+	require.Equal(t, status.Slot{Refused: 1}, history[0].Slots[0])
+	require.Equal(t, make([]status.Slot, 30), r.History(at.Add(time.Hour))[0].Slots)
+
+	for i := range 1000 {
+		tell(fmt.Sprint("class-", i), sched.EventGranted, 0, 0)
+	}
+	require.Len(t, r.History(at), 256, "names do not pile up")
+}
+
+func TestAbout(t *testing.T) {
+	t.Parallel()
+	since := time.Unix(7, 0).UTC()
+	h := status.New(scheduler(t), status.Config{About: func(worker uint64) status.About {
+		return status.About{Name: fmt.Sprint("gpu-", worker>>60), Reason: hostile, Since: since}
+	}})
+	var got status.Status
+	require.NoError(t, json.Unmarshal(get(t, h, "GET", "/?view=json").Body.Bytes(), &got))
+	require.Equal(t, []status.About{{Worker: 1 << 60, Name: "gpu-1", Reason: hostile, Since: since}}, got.Workers)
+	require.Positive(t, got.Uptime)
+	require.WithinDuration(t, time.Now(), got.Started, time.Minute)
+}
+
 func TestRecentTellsWhere(t *testing.T) {
 	t.Parallel()
 	r := status.NewRecent(0) // keeps one

@@ -9,15 +9,41 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/sched"
 )
 
-// Recent keeps the last events of a scheduler for the page. Its methods are safe
-// for concurrent use.
+// Recent keeps the last events of a scheduler for the page, those that went wrong in a
+// list of their own, and what was admitted and refused by class in the last minutes.
+// Its methods are safe for concurrent use.
 type Recent struct {
 	mu struct {
 		sync.Mutex
-		ring  []Event
-		next  int   // where the next event goes
-		total int64 // events seen
+		all, failed ring
+		total       int64 // events seen
+		classes     map[string]*curve
 	}
+}
+
+// ring keeps the last events.
+type ring struct {
+	events []Event
+	next   int // where the next event goes
+}
+
+func (r *ring) add(e Event) {
+	if len(r.events) < cap(r.events) {
+		r.events = append(r.events, e)
+		return
+	}
+	r.events[r.next] = e
+	r.next = (r.next + 1) % len(r.events)
+}
+
+// newestFirst returns a copy.
+func (r *ring) newestFirst() []Event {
+	n := len(r.events)
+	events := make([]Event, 0, n)
+	for i := range n {
+		events = append(events, r.events[(r.next+n-1-i)%n])
+	}
+	return events
 }
 
 // Event is one thing that happened to one request.
@@ -40,7 +66,8 @@ type Event struct {
 // NewRecent returns a Recent that keeps the last so many events, at least 1.
 func NewRecent(events int) *Recent {
 	r := new(Recent)
-	r.mu.ring = make([]Event, 0, max(1, events))
+	r.mu.all.events, r.mu.failed.events = make([]Event, 0, max(1, events)), make([]Event, 0, max(1, events))
+	r.mu.classes = make(map[string]*curve)
 	return r
 }
 
@@ -60,12 +87,24 @@ func (r *Recent) Observe(e sched.Event) {
 	defer r.mu.Unlock()
 	r.mu.total++
 	event.Number = r.mu.total
-	if len(r.mu.ring) < cap(r.mu.ring) {
-		r.mu.ring = append(r.mu.ring, event)
-		return
+	r.mu.all.add(event)
+	if failure(e) {
+		r.mu.failed.add(event)
 	}
-	r.mu.ring[r.mu.next] = event
-	r.mu.next = (r.mu.next + 1) % len(r.mu.ring)
+	r.count(e)
+}
+
+// failure reports whether somebody did not get what they asked for, or kept, and did
+// not give it up themselves.
+func failure(e sched.Event) bool {
+	switch e.Kind {
+	case sched.EventRejected:
+		return !errors.Is(e.Err, sched.ErrCanceled)
+	case sched.EventExpired, sched.EventLeaked, sched.EventDropped:
+		return true
+	default:
+		return false
+	}
 }
 
 // reason is an event's error without what its other fields say.
@@ -86,17 +125,23 @@ func reason(e sched.Event) string {
 
 // Events returns the events kept, newest first. A nil Recent has none.
 func (r *Recent) Events() []Event {
-	events := []Event{}
 	if r == nil {
-		return events
+		return []Event{}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := len(r.mu.ring)
-	for i := range n {
-		events = append(events, r.mu.ring[(r.mu.next+n-1-i)%n])
+	return r.mu.all.newestFirst()
+}
+
+// Failures returns those kept that went wrong, newest first: rejections that were no
+// cancellation, and bookings that ended without their owner. A nil Recent has none.
+func (r *Recent) Failures() []Event {
+	if r == nil {
+		return []Event{}
 	}
-	return events
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.failed.newestFirst()
 }
 
 // clip cuts what is too long for a page.

@@ -245,6 +245,9 @@ type Status struct {
 	Backend
 	Worker uint64
 	State  State
+	// Reason says why it is not up, and Since when that began; empty if it is up.
+	Reason string
+	Since  time.Time
 }
 
 // Statuses returns all backends, those that leave included, by address.
@@ -258,17 +261,26 @@ func (f *Fleet) Statuses() []Status {
 		s := Status{Backend: m.Backend, Worker: m.id, State: StateUp}
 		switch {
 		case m.leaving:
-			s.State = StateDraining
+			s.State, s.Reason = StateDraining, "not listed any more"
 		case !m.proven:
-			s.State = StateNew
+			s.State, s.Reason = StateNew, "no check has succeeded yet"
+			s.addReason(m.health)
 		case m.down:
-			s.State = StateDown
+			s.State, s.Reason = StateDown, "its checks fail"
+			s.addReason(m.health)
 		case now.Before(m.aside):
-			s.State = StateAside
+			s.State, s.Reason, s.Since = StateAside, "requests failed there", m.failed
 		}
 		all = append(all, s)
 	}
 	return all
+}
+
+// addReason says how the last check failed, and since when they do.
+func (s *Status) addReason(h *health) {
+	if h.reason != nil {
+		s.Reason, s.Since = s.Reason+": "+h.reason.Error(), h.since
+	}
 }
 
 // Up returns the backends that are listed and pass their checks, by address.
