@@ -107,6 +107,9 @@ func TestFollowLearnsWhatWasAndWhatIs(t *testing.T) {
 		w.follow()
 		require.Equal(t, 16, w.held(prompt), "from the replay")
 		require.Equal(t, kvevents.Live, w.stats().State)
+		time.Sleep(seconds(10))
+		synctest.Wait()
+		require.Equal(t, 16, w.held(prompt), "the doubt from before has ended")
 		w.tell(true, w.e.run(prompt)...)
 		require.Equal(t, w.e.overlap(prompt), w.held(prompt))
 		require.EqualValues(t, 1, w.stats().LastSequence)
@@ -206,6 +209,36 @@ func TestRestartBehindOneConnection(t *testing.T) {
 		require.EqualValues(t, 1, w.stats().Resets)
 		w.finish()
 	})
+}
+
+// TestIdentityTellsLives: publishers that say who they are need no fingerprint, even if
+// all else is the same.
+func TestIdentityTellsLives(t *testing.T) {
+	t.Parallel()
+	for _, cut := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, kvevents.Config{}, 100)
+			w.identity = []byte("0123456789abcdef")
+			w.start()
+			w.follow()
+			old := tokens(0, 64)
+			for range 3 {
+				w.tell(true, w.e.run(old)...)
+			}
+			w.p.mu.Lock()
+			w.p.identity = []byte("fedcba9876543210")
+			w.p.mu.Unlock()
+			if cut {
+				w.p.cut()
+				time.Sleep(seconds(1))
+				synctest.Wait()
+			} else {
+				w.tell(true)
+			}
+			require.EqualValues(t, 1, w.stats().Resets)
+			w.finish()
+		})
+	}
 }
 
 func TestLostRanksStopToCount(t *testing.T) {
@@ -358,13 +391,14 @@ func TestHostilePublishers(t *testing.T) {
 	for name, tt := range map[string]struct {
 		send func(w *world)
 		want string
+		left int // of the prompt
 	}{
-		"no batch":              {func(w *world) { w.p.publish([]byte("garbage"), true) }, "decode"},
-		"another rank":          {func(w *world) { w.p.publish(encode(w.t, array{1, array{}, 7}), true) }, "another data-parallel rank: 7, want 0"},
-		"too many blocks":       {func(w *world) { w.tell(true, storedMap(nil, count(100, 21), count(0, 84), 4)) }, "more blocks than"},
-		"a frame of an exabyte": {func(w *world) { w.p.raw([]byte{2, 0x10, 0, 0, 0, 0, 0, 0, 0}) }, "longer than"},
-		"frames without end":    {func(w *world) { w.p.raw(make([]byte, 0), []byte{1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0}) }, "more than 8 frames"},
-		"one frame":             {func(w *world) { w.p.raw([]byte{0, 1, 1}) }, "without a sequence number"},
+		"no batch":              {func(w *world) { w.p.publish([]byte("garbage"), true) }, "decode", 0},
+		"another rank":          {func(w *world) { w.p.publish(encode(w.t, array{1, array{}, 7}), true) }, "another data-parallel rank: 7, want 0", 0},
+		"too many blocks":       {func(w *world) { w.tell(true, storedMap(nil, count(100, 21), count(0, 84), 4)) }, "more blocks than", 0},
+		"a frame of an exabyte": {func(w *world) { w.p.raw([]byte{2, 0x10, 0, 0, 0, 0, 0, 0, 0}) }, "longer than", 32},
+		"frames without end":    {func(w *world) { w.p.raw(make([]byte, 0), []byte{1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0}) }, "more than 8 frames", 32},
+		"one frame":             {func(w *world) { w.p.raw([]byte{0, 1, 1}) }, "without a sequence number", 32},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -378,6 +412,7 @@ func TestHostilePublishers(t *testing.T) {
 				tt.send(w)
 				synctest.Wait()
 				require.ErrorContains(t, w.stats().Error, tt.want)
+				require.Equal(t, tt.left, w.held(prompt))
 				time.Sleep(seconds(6))
 				synctest.Wait()
 				w.finish()

@@ -165,6 +165,26 @@ func TestTiers(t *testing.T) {
 	}
 }
 
+// TestTiersOfOtherBlockSizes: where the device's blocks are longer than the host's, it is
+// not known whether the host holds what the device's next block begins with.
+func TestTiersOfOtherBlockSizes(t *testing.T) {
+	t.Parallel()
+	x := newIndex(t, kvevents.Config{HostTiers: true})
+	stored := func(medium string, parent any, hashes array, first, size int) table {
+		m := storedMap(parent, hashes, count(first, size*len(hashes)), size)
+		m["medium"] = medium
+		return m
+	}
+	apply(t, x, one, pack(t, stored("GPU", nil, array{1}, 0, 8), stored("CPU", 1, array{21, 22}, 8, 4), array{"BlockRemoved", array{21}, "CPU"}))
+	blocks := x.Hashes(nil, kvevents.Namespace{}, tokens(0, 16))
+	require.Equal(t, []sched.Overlap{{Rank: one, Device: 2}}, x.Overlaps(nil, blocks))
+
+	y := newIndex(t, kvevents.Config{HostTiers: true})
+	apply(t, y, one, pack(t, stored("GPU", nil, array{1, 2, 3}, 0, 4), stored("CPU", nil, array{11, 12}, 0, 8)))
+	blocks = y.Hashes(nil, kvevents.Namespace{}, tokens(0, 16))
+	require.Equal(t, []sched.Overlap{{Rank: one, Device: 3, Host: 1}}, y.Overlaps(nil, blocks))
+}
+
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	x := newIndex(t, kvevents.Config{})
