@@ -149,7 +149,9 @@ func (t *try) answered(response *http.Response) error {
 		return err
 	}
 	if !t.begun() {
-		return context.Cause(response.Request.Context())
+		ctx := response.Request.Context()
+		<-ctx.Done() // whatever ends the try has begun to, and may not be there yet
+		return context.Cause(ctx)
 	}
 	t.visit.Served()
 	t.status = response.StatusCode
