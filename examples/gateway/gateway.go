@@ -89,6 +89,7 @@ func newGateway(o *options, log *slog.Logger) (_ *gateway, err error) {
 		registry.MustRegister(replicaMetrics(g.replica)...)
 	}
 	g.proxy.Handle("/metrics", promhttp.HandlerFor(prometheus.Gatherers{registry, g.lines}, promhttp.HandlerOpts{Registry: registry}))
+	g.proxy.Handle("/{$}", http.RedirectHandler("/status", http.StatusFound))
 	g.proxy.Handle("/status", http.HandlerFunc(g.lines.showStatus))
 	g.proxy.Handle("/status/", http.HandlerFunc(g.lines.showStatus))
 	return g, nil

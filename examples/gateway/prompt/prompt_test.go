@@ -133,3 +133,36 @@ func FuzzReader(f *testing.F) {
 		}
 	})
 }
+
+// TestOtherBodies: the same beginning gives the same blocks, and what is embedded or
+// ranked has none.
+func TestOtherBodies(t *testing.T) {
+	t.Parallel()
+	r := prompt.NewReader(4)
+	read := func(f func([]byte) (*prompt.Request, error), body string) *prompt.Request {
+		t.Helper()
+		q, err := f([]byte(body))
+		require.NoError(t, err)
+		return q
+	}
+	long := strings.Repeat("x", 64)
+	first := read(r.Messages, `{"model":"m","max_tokens":7,"stream":true,"system":"`+long+`","messages":[{"role":"user","content":"a"}]}`)
+	second := read(r.Messages, `{"model":"m","system":"`+long+`","messages":[{"role":"user","content":"b"}]}`)
+	assert.True(t, first.Stream)
+	assert.EqualValues(t, 7, first.MaxTokens)
+	require.GreaterOrEqual(t, len(first.Blocks), 4)
+	assert.Equal(t, first.Blocks[:4], second.Blocks[:4])
+	assert.NotEqual(t, first.Blocks[len(first.Blocks)-1], second.Blocks[len(second.Blocks)-1])
+
+	q := read(r.Responses, `{"max_output_tokens":5,"instructions":"`+long+`","input":[{"role":"user","content":"a"}]}`)
+	assert.EqualValues(t, 5, q.MaxTokens)
+	more := read(r.Responses, `{"instructions":"`+long+`","input":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`)
+	assert.Equal(t, q.Blocks, more.Blocks[:len(q.Blocks)])
+
+	q = read(r.Embeddings, `{"input":["`+long+`","`+long+`"]}`)
+	assert.EqualValues(t, 32, q.Tokens)
+	assert.Empty(t, q.Blocks)
+	q = read(r.Rerank, `{"query":"12","documents":["1234","1234"]}`)
+	assert.EqualValues(t, 5, q.Tokens, "the query is read with each, quotes counted")
+	assert.Empty(t, q.Blocks)
+}

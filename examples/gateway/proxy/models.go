@@ -27,31 +27,38 @@ func unknownModel(model string) *refusal {
 		message: fmt.Sprintf("the model %q does not exist", model)}
 }
 
-// models lists what the backends serve: what they are configured with or, if that
-// does not say, what those that are up answer.
+// models lists what the backends serve.
 func (p *Proxy) models(w http.ResponseWriter, r *http.Request) {
+	if data, ok := p.modelData(w, r); ok {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": data})
+	}
+}
+
+// modelData returns what the backends serve: what they are configured with or, if
+// that does not say, what those that are up answer. It is not ok if the client was
+// refused.
+func (p *Proxy) modelData(w http.ResponseWriter, r *http.Request) (data []json.RawMessage, ok bool) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		refuse(w, &refusal{status: http.StatusMethodNotAllowed, kind: kindRequest, code: "method_not_allowed",
 			message: "method " + r.Method + ": must be GET"})
-		return
+		return nil, false
 	}
-	data := []json.RawMessage{}
-	if names := p.listed(); len(names) > 0 {
-		for _, name := range names {
-			entry, _ := json.Marshal(map[string]any{"id": name, "object": "model", "created": 0, "owned_by": "turnstile"})
-			data = append(data, entry)
-		}
-	} else {
-		var answered bool
-		if data, answered = p.askForModels(r); !answered {
+	data = []json.RawMessage{}
+	names := p.listed()
+	if len(names) == 0 {
+		if data, ok = p.askForModels(r); !ok {
 			refuse(w, &refusal{status: http.StatusServiceUnavailable, kind: kindServer, code: "no_endpoints",
 				message: "no backend answered", retryAfter: 1})
-			return
 		}
+		return data, ok
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": data})
+	for _, name := range names {
+		entry, _ := json.Marshal(map[string]any{"id": name, "object": "model", "created": 0, "owned_by": "turnstile"})
+		data = append(data, entry)
+	}
+	return data, true
 }
 
 // askForModels asks every backend that is up, and returns each model once, in the
@@ -71,11 +78,8 @@ func (p *Proxy) askForModels(r *http.Request) (merged []json.RawMessage, answere
 	for _, entries := range answers {
 		answered = answered || entries != nil
 		for _, entry := range entries {
-			var model struct {
-				ID string `json:"id"`
-			}
-			if json.Unmarshal(entry, &model) == nil && !seen[model.ID] {
-				seen[model.ID] = true
+			if id := modelID(entry); id != "" && !seen[id] {
+				seen[id] = true
 				merged = append(merged, entry)
 			}
 		}

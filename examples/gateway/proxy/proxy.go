@@ -103,15 +103,7 @@ func New(config Config) *Proxy {
 		// Tokens are counted on the way, so they must come as they are.
 		DisableCompression: true,
 	}}
-	p.mux.HandleFunc("/v1/chat/completions", p.completion(config.Reader.Chat))
-	p.mux.HandleFunc("/v1/completions", p.completion(config.Reader.Completion))
-	p.mux.HandleFunc("/v1/models", p.models)
-	p.mux.HandleFunc("/healthz", p.health)
-	p.mux.HandleFunc("/livez", p.alive)
-	p.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, &refusal{status: http.StatusNotFound, kind: kindRequest, code: "unknown_url",
-			message: "unknown request URL: " + r.Method + " " + r.URL.Path})
-	})
+	p.routes()
 	return p
 }
 

@@ -140,7 +140,7 @@ func TestRefusesWhatItCannotRead(t *testing.T) {
 		{"POST", plain, `{"prompt":"` + strings.Repeat("x", 100) + `"}`, nil, 413, "request_too_large", ""},
 		{"GET", plain, ``, nil, 405, "method_not_allowed", ""},
 		{"POST", "/v1/models", ``, nil, 405, "method_not_allowed", ""},
-		{"POST", "/v1/embeddings", `{}`, nil, 404, "unknown_url", ""},
+		{"POST", "/v1/audio", `{}`, nil, 404, "unknown_url", ""},
 	} {
 		response, err := r.send(t.Context(), c.method, c.path, c.body, c.header)
 		require.NoError(t, err)

@@ -14,8 +14,9 @@ const usageTail = 4 << 10
 
 // In the text of an answer, which is JSON, the quotes would be escaped.
 var (
-	usageSaid   = regexp.MustCompile(`"usage"\s*:\s*\{[^{}]*"prompt_tokens"`)
-	cachedToken = regexp.MustCompile(`"prompt_tokens_details"\s*:\s*\{[^{}]*"cached_tokens"\s*:\s*(\d+)`)
+	usageSaid = regexp.MustCompile(`"usage"\s*:\s*\{[^{}]*"(?:prompt|input)_tokens"`)
+	// As completions, responses and messages say it.
+	cachedToken = regexp.MustCompile(`"(?:prompt|input)_tokens_details"\s*:\s*\{[^{}]*"cached_tokens"\s*:\s*(\d+)|"cache_read_input_tokens"\s*:\s*(\d+)`)
 )
 
 // passed takes the next piece of the answer.
@@ -37,6 +38,6 @@ func (u *usage) cached() (tokens int64, said, told bool) {
 	if found == nil {
 		return 0, usageSaid.Match(u.tail), false
 	}
-	tokens, err := strconv.ParseInt(string(found[1]), 10, 64)
+	tokens, err := strconv.ParseInt(string(found[1])+string(found[2]), 10, 64) // one of them is empty
 	return tokens, true, err == nil
 }
