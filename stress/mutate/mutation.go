@@ -111,6 +111,6 @@ func edit(file, old, replacement string) []Edit { return []Edit{{file, old, repl
 func Table() []Mutation {
 	return slices.Concat(
 		sequencerTable(), ringTable(), bookingTable(), rulesTable(), capsTable(), policyTable(), lineTable(), lifecycleTable(), doorTable(), outboxTable(), queueTable(), frontTable(), epochTable(),
-		poolTable(), shardsTable(), indexTable(), rankTable(), explainTable(),
+		poolTable(), shardsTable(), indexTable(), rankTable(), explainTable(), replicasTable(),
 	)
 }
