@@ -4,7 +4,8 @@ package queue
 // In a class with an endpoint wait each of its entries fails when it has lacked one
 // for that long: since the lane does, or since the entry came, whichever is later. As
 // the entries of a lane are listed in the order in which they came, the first to fail
-// is the first of the list.
+// is the first of the list. A rank that became usable and ceased to be between two
+// epochs is no break: no entry could have been granted it either.
 
 // failingOf returns the heap of lanes whose entries fail if nothing changes.
 func failingOf[T any]() indexHeap[*Lane[T]] {

@@ -92,7 +92,7 @@ func TestHostileStorm(t *testing.T) {
 	}
 }
 
-// Very many wait, each in a lane of its own. A hundred thousand take a minute or two:
+// Very many wait, each in a lane of its own. A hundred thousand are a matter of seconds too, and of half a gigabyte:
 // go run ./stress -callers 100000 -profile on -lanes -for 3s.
 func TestCrowdStorm(t *testing.T) {
 	c := Config{Engine: engines.Sharded, Profile: ProfileOn, Callers: 20_000, Lanes: true, For: time.Second}
