@@ -4,7 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/seed-3c5df8a4/turnstile/internal/explore"
 )
+
+var errLost = errors.New("a hint is lost")
 
 // The ring as a model of atomic steps: two producers that change a load and
 // record it, on one source or on two, and a drainer. The ring holds one hint, so
@@ -105,11 +109,11 @@ func (m ringModel) first() uint8 {
 	return pdLock
 }
 
-func (m ringModel) moves(s ringState) []move[ringState] {
-	var out []move[ringState]
-	add := func(who string, moves []move[ringState]) {
+func (m ringModel) moves(s ringState) []explore.Move[ringState] {
+	var out []explore.Move[ringState]
+	add := func(who string, moves []explore.Move[ringState]) {
 		for _, to := range moves {
-			out = append(out, move[ringState]{who + ": " + to.label, to.to})
+			out = append(out, explore.Move[ringState]{Label: who + ": " + to.Label, To: to.To})
 		}
 	}
 	for i := range s.producers {
@@ -119,9 +123,9 @@ func (m ringModel) moves(s ringState) []move[ringState] {
 	return out
 }
 
-func (m ringModel) produce(s ringState, i int) (out []move[ringState]) {
+func (m ringModel) produce(s ringState, i int) (out []explore.Move[ringState]) {
 	me, src := &s.producers[i], m.source[i]
-	emit := func(text string) { out = append(out, move[ringState]{text, s}) }
+	emit := func(text string) { out = append(out, explore.Move[ringState]{Label: text, To: s}) }
 	switch me.pc {
 	case pdAsk:
 		me.asked, me.pc = s.waiting, pdLock
@@ -182,8 +186,8 @@ func (m ringModel) produce(s ringState, i int) (out []move[ringState]) {
 	return out
 }
 
-func (m ringModel) drain(s ringState) (out []move[ringState]) {
-	emit := func(text string) { out = append(out, move[ringState]{text, s}) }
+func (m ringModel) drain(s ringState) (out []explore.Move[ringState]) {
+	emit := func(text string) { out = append(out, explore.Move[ringState]{Label: text, To: s}) }
 	switch s.drainer {
 	case drRaise:
 		s.waiting, s.drainer = true, drFirst
@@ -314,7 +318,7 @@ func TestModelOfTheRingLosesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			states, err := explore(m.start(), m.moves, m.check)
+			states, err := explore.All(m.start(), m.moves, m.check)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -334,7 +338,7 @@ func TestModelOfTheRingFindsEachWrongOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			states, err := explore(m.start(), m.moves, m.check)
+			states, err := explore.All(m.start(), m.moves, m.check)
 			if !errors.Is(err, errLost) {
 				t.Fatalf("not found in %d states: %v", states, err)
 			}

@@ -4,7 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/seed-3c5df8a4/turnstile/internal/explore"
 )
+
+var errLost = errors.New("work is left and nobody will look at it")
 
 // The protocol of the turn as a model of atomic steps: callers that publish a
 // request, enter, wait for its result and may leave; an epoch that settles one
@@ -102,26 +106,26 @@ func (m turnModel) start() modelState {
 	return s
 }
 
-func (m turnModel) moves(s modelState) []move[modelState] {
-	var out []move[modelState]
+func (m turnModel) moves(s modelState) []explore.Move[modelState] {
+	var out []explore.Move[modelState]
 	for i := range s.actors {
 		for _, to := range m.step(s, i) {
 			who := "caller"
 			if i >= modelCallers {
 				who = "helper"
 			}
-			out = append(out, move[modelState]{fmt.Sprintf("%s %d: %s", who, i, to.label), to.to})
+			out = append(out, explore.Move[modelState]{Label: fmt.Sprintf("%s %d: %s", who, i, to.Label), To: to.To})
 		}
 	}
 	return out
 }
 
 // step returns what actor i can do next; nothing if it is absent, parked or done.
-func (m turnModel) step(s modelState, i int) (out []move[modelState]) {
+func (m turnModel) step(s modelState, i int) (out []explore.Move[modelState]) {
 	bit := uint8(1) << i
 	before := s
 	me := &s.actors[i]
-	emit := func(text string) { out = append(out, move[modelState]{text, s}) }
+	emit := func(text string) { out = append(out, explore.Move[modelState]{Label: text, To: s}) }
 	switch me.pc {
 	case pcPublish:
 		s.arrivals |= bit
@@ -396,7 +400,7 @@ func exploreTurn(m turnModel) (states, helpers int, err error) {
 	if m.allowance == 0 {
 		m.allowance = 1
 	}
-	states, err = explore(m.start(), m.moves, func(s modelState, terminal bool) error {
+	states, err = explore.All(m.start(), m.moves, func(s modelState, terminal bool) error {
 		helpers = max(helpers, s.helpers())
 		return m.check(s, terminal)
 	})

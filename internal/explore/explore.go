@@ -1,21 +1,22 @@
-package sequencer
+// Package explore visits all that the interleavings of a model's atomic steps can
+// reach. The tests of concurrent protocols hold their designs against it.
+package explore
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 )
 
-// move is one atomic step of a model: what was done and where it leads.
-type move[S comparable] struct {
-	label string
-	to    S
+// Move is one atomic step of a model: what was done and where it leads.
+type Move[S comparable] struct {
+	Label string
+	To    S
 }
 
-// explore visits every state that any interleaving of the moves can reach, each
+// All visits every state that any interleaving of the moves can reach, each
 // once. check is asked about every state, and told whether it is terminal; its
 // first complaint is returned together with the steps that lead there.
-func explore[S comparable](start S, moves func(S) []move[S], check func(s S, terminal bool) error) (states int, err error) {
+func All[S comparable](start S, moves func(S) []Move[S], check func(s S, terminal bool) error) (states int, err error) {
 	type origin struct {
 		from  S
 		label string
@@ -38,9 +39,9 @@ func explore[S comparable](start S, moves func(S) []move[S], check func(s S, ter
 				return len(seen), fmt.Errorf("%w, after %d steps:%s", err, len(steps), trace.String())
 			}
 			for _, m := range out {
-				if _, known := seen[m.to]; !known {
-					seen[m.to] = origin{s, m.label}
-					next = append(next, m.to)
+				if _, known := seen[m.To]; !known {
+					seen[m.To] = origin{s, m.Label}
+					next = append(next, m.To)
 				}
 			}
 		}
@@ -48,5 +49,3 @@ func explore[S comparable](start S, moves func(S) []move[S], check func(s S, ter
 	}
 	return len(seen), nil
 }
-
-var errLost = errors.New("work is left and nobody will look at it")
