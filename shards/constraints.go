@@ -66,13 +66,6 @@ func (c *Constraints) Allows(worker uint64) bool {
 	return (c.Allowed == nil || slices.Contains(c.Allowed, worker)) && !slices.Contains(c.Excluded, worker)
 }
 
-// AlreadyTried reports whether nothing but an earlier try excludes the worker.
-func (c *Constraints) AlreadyTried(worker uint64) bool {
-	asked := len(c.Excluded) - c.Tried
-	return slices.Contains(c.Excluded[asked:], worker) && !slices.Contains(c.Excluded[:asked], worker) &&
-		(c.Allowed == nil || slices.Contains(c.Allowed, worker))
-}
-
 // PinAllowed reports whether the pin, if any, is in the allowed set.
 func (c *Constraints) PinAllowed() bool {
 	return !c.Pinned || c.Allowed == nil || slices.Contains(c.Allowed, c.Pin.Worker)
@@ -113,6 +106,43 @@ func (t *Table) checkSlot(c *Constraints, at int) Check {
 		return Overloaded
 	}
 	return Eligible
+}
+
+// CountChecks counts the ranks of the table by what became of their check, and apart
+// from these the ranks of workers that nothing but an earlier try excludes. It costs
+// O(ranks and what the lists name), which a CheckRank for each rank would not.
+// REQUIRES: not pinned.
+func (t *Table) CountChecks(c *Constraints) (counts [Overloaded + 1]int, tried int) {
+	const allowed, excluded, triedBefore = 1, 2, 4
+	marks := make([]uint8, len(t.workers))
+	mark := func(ids []uint64, as uint8) {
+		for _, id := range ids {
+			if i, found := t.find(id); found {
+				marks[i] |= as
+			}
+		}
+	}
+	asked := len(c.Excluded) - c.Tried
+	mark(c.Allowed, allowed)
+	mark(c.Excluded[:asked], excluded)
+	mark(c.Excluded[asked:], triedBefore)
+	for i, as := range marks {
+		from, to := t.first[i], t.first[i+1]
+		if c.Allowed == nil {
+			as |= allowed
+		}
+		switch as {
+		case allowed:
+			for at := from; at < to; at++ {
+				counts[t.checkSlot(c, at)]++
+			}
+		case allowed | triedBefore:
+			tried += to - from
+		default:
+			counts[NotAllowed] += to - from
+		}
+	}
+	return counts, tried
 }
 
 // Key is equal for constraints that mean the same, whatever the order of their

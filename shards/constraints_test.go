@@ -199,8 +199,11 @@ func TestEligibleRanksAgainstAFilter(t *testing.T) {
 			table = next
 		}
 		c := drawn(seed)
+		c.Tried = rnd.IntN(len(c.Excluded) + 1)
 
 		var want []int32
+		var counts [shards.Overloaded + 1]int
+		tried := 0
 		for i := range table.Slots() {
 			slot := &table.Slots()[i]
 			id := slot.Shard.ID()
@@ -212,11 +215,22 @@ func TestEligibleRanksAgainstAFilter(t *testing.T) {
 			if ok {
 				want = append(want, int32(i))
 			}
-			if check := table.CheckRank(&c, id); (!c.Pinned || c.Pin == id) && ok != (check == shards.Eligible || check == shards.Overloaded) {
+			check := table.CheckRank(&c, id)
+			withoutTries := c
+			withoutTries.Excluded = c.Excluded[:len(c.Excluded)-c.Tried]
+			if check == shards.NotAllowed && withoutTries.Allows(id.Worker) {
+				tried++
+			} else {
+				counts[check]++
+			}
+			if (!c.Pinned || c.Pin == id) && ok != (check == shards.Eligible || check == shards.Overloaded) {
 				t.Fatalf("seed %d: %v is %v for %s", seed, id, check, meaning(&c))
 			}
 		}
 		found += len(want)
+		if got, gotTried := table.CountChecks(&c); !c.Pinned && (got != counts || gotTried != tried) {
+			t.Fatalf("seed %d: %v and %d tried, want %v and %d, for %s", seed, got, gotTried, counts, tried, meaning(&c))
+		}
 		if got := table.Selection(&c, new(shards.Selection)).Places; !slices.Equal(got, want) {
 			t.Fatalf("seed %d: %v, want %v for %s", seed, got, want, meaning(&c))
 		}

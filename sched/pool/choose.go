@@ -242,17 +242,8 @@ func (l *Look) noCandidate() *Failure {
 
 // whyNone counts which check each rank failed.
 func (l *Look) whyNone() string {
-	slots, c := l.World.Table.Slots(), &l.Request.Constraints
-	failed := make(map[shards.Check]int)
-	tried := 0
-	for i := range slots {
-		rank := slots[i].Shard.ID()
-		if c.AlreadyTried(rank.Worker) {
-			tried++
-			continue
-		}
-		failed[l.World.Table.CheckRank(c, rank)]++
-	}
+	ranked := len(l.World.Table.Slots())
+	failed, tried := l.World.Table.CountChecks(&l.Request.Constraints)
 	var counts []string
 	if tried > 0 {
 		counts = append(counts, fmt.Sprintf("%d already tried", tried))
@@ -263,10 +254,10 @@ func (l *Look) whyNone() string {
 		}
 	}
 	ranks := "ranks"
-	if len(slots) == 1 {
+	if ranked == 1 {
 		ranks = "rank"
 	}
-	return fmt.Sprintf("%d %s: none eligible (%s)", len(slots), ranks, strings.Join(counts, ", "))
+	return fmt.Sprintf("%d %s: none eligible (%s)", ranked, ranks, strings.Join(counts, ", "))
 }
 
 // Placed describes a candidate as chosen.

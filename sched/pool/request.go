@@ -59,6 +59,9 @@ func (r *Request) Cached(o *lifecycle.Overlap) int64 {
 // BestCached returns the most prompt tokens that any eligible rank has cached,
 // overload aside.
 func (r *Request) BestCached(t *shards.Table) int64 {
+	if r.manyNamed(t) {
+		return r.bestCachedOf(t, t.Selection(&r.Constraints, new(shards.Selection)))
+	}
 	best := int64(0)
 	for i := range r.Overlaps {
 		o := &r.Overlaps[i]
@@ -67,6 +70,30 @@ func (r *Request) BestCached(t *shards.Table) int64 {
 			continue
 		}
 		if check := t.CheckRank(&r.Constraints, o.Rank); check == shards.Eligible || check == shards.Overloaded {
+			best = cached
+		}
+	}
+	return best
+}
+
+// manyNamed reports whether a selection takes less time than to look each overlap's
+// worker up in the lists of the constraints.
+func (r *Request) manyNamed(t *shards.Table) bool {
+	c := &r.Constraints
+	lookups := (len(c.Allowed) + len(c.Excluded)) * len(r.Overlaps)
+	return lookups > 1024 && lookups > len(t.Slots()) && !c.Pinned
+}
+
+// bestCachedOf is BestCached, given the ranks that the constraints leave.
+func (r *Request) bestCachedOf(t *shards.Table, set *shards.Selection) int64 {
+	best, slots := int64(0), t.Slots()
+	for i := range r.Overlaps {
+		o := &r.Overlaps[i]
+		cached := r.Cached(o)
+		if cached <= best {
+			continue
+		}
+		if place := t.Slot(o.Rank); place >= 0 && set.Has(&slots[place]) {
 			best = cached
 		}
 	}

@@ -111,3 +111,34 @@ func TestBestCachedLooksPastOverload(t *testing.T) {
 		t.Fatalf("class %d", class)
 	}
 }
+
+// With lists as long as the pool is large, of which half the workers are left.
+func TestBestCachedWithLongLists(t *testing.T) {
+	t.Parallel()
+	const workers = 256
+	var all []shards.Worker
+	for id := range uint64(workers) {
+		all = append(all, shards.Worker{ID: id, Ranks: 2})
+	}
+	f := newFleet(t, all...)
+	f.change(func(table *shards.Table) *shards.Table { return table.WithOverloaded([]uint64{3, 4}) })
+	for seed := range uint64(40) {
+		rnd := rand.New(rand.NewPCG(seed, 14))
+		r := &Request{ISL: 4_000, Params: params()}
+		for id := range uint64(workers) {
+			// Some are listed twice, and some are not in the pool.
+			r.Constraints.Excluded = append(r.Constraints.Excluded, rnd.Uint64N(workers+9))
+			if seed%2 == 0 {
+				r.Constraints.Allowed = append(r.Constraints.Allowed, rnd.Uint64N(workers+9))
+			}
+			r.Overlaps = append(r.Overlaps, lifecycle.Overlap{Rank: rank(id+5, rnd.Uint32N(3)), Device: float64(rnd.IntN(900))})
+		}
+		best := int64(0)
+		for _, slot := range f.eligible(r) {
+			best = max(best, cachedOf(r, slot.Shard.ID()))
+		}
+		if got := r.BestCached(f.world.Table); got != best || best == 0 || !r.manyNamed(f.world.Table) {
+			t.Fatalf("seed %d: %d, want %d", seed, got, best)
+		}
+	}
+}

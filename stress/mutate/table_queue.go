@@ -239,6 +239,13 @@ func poolTable() []Mutation {
 			Test:      poolTest("TestBestCachedLooksPastOverload"),
 		},
 		{
+			Name:      "count best cached over ranks that long lists exclude",
+			Breaks:    "a request's class goes by a cache that it may not use",
+			Invariant: "4 (rule 1)",
+			Edits:     edit(poolRequest, "place >= 0 && set.Has(&slots[place]) {\n", "place >= 0 {\n"),
+			Test:      poolTest("TestBestCachedWithLongLists"),
+		},
+		{
 			Name:      "move the round robin for a pin",
 			Breaks:    "a pinned booking changes where the next goes",
 			Invariant: "4",
