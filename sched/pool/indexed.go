@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/seed-3c5df8a4/turnstile/sched/queue"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
@@ -179,61 +178,6 @@ func (w *World) way(r *Request) (way, bool) {
 	}
 }
 
-// constrain finds out which ranks are eligible: it counts them and says which spots
-// of the index are theirs. It returns the places of those that are not overloaded,
-// a few excluded workers aside. It is not ok if they are too few for the index.
-func (l *Look) constrain(epoch uint64) (places []int32, ok bool) {
-	x, table, c := &l.indexed, l.World.Table, &l.Request.Constraints
-	if x.query.Among, x.own = nil, false; x.query.Rand == nil { // the conversion takes its time
-		x.query.Rand, x.query.Judge = l.Rand, (*judge)(l)
-	}
-	switch {
-	case c.Unconstrained():
-		l.Eligible, l.Overloaded = table.Eligible()
-		return table.Selection(c, &l.set).Open, true
-	case c.FewExcluded():
-		x.words, l.Eligible, l.Overloaded = table.AmongAllBut(c.Excluded, l.World.Index, x.words)
-		x.query.Among, x.own = x.words, true
-		return table.Selection(&shards.Constraints{}, &l.set).Open, true
-	}
-	set := table.Selection(c, &l.set)
-	l.Eligible, l.Overloaded = len(set.Places), set.Overloaded()
-	if len(set.Open) <= fewOpen {
-		return nil, false
-	}
-	x.query.Among, x.own = set.Among(table, l.World.Index, epoch, x.words)
-	if x.own {
-		x.words = x.query.Among
-	}
-	return set.Open, true
-}
-
-// fewOpen is how many ranks are looked at one by one in the time of a search.
-const fewOpen = 24
-
-// leaveOut has searches pass over a rank of the index; it reports whether they
-// would not have before.
-func (l *Look) leaveOut(s *shards.Shard) bool {
-	spot, x := s.Spot(), &l.indexed
-	if spot < 0 {
-		return false
-	}
-	word, bit := spot/64, uint64(1)<<(spot%64)
-	switch {
-	case word >= l.World.Index.Words() || x.query.Among != nil && x.query.Among[word]&bit == 0:
-		return false
-	case !x.own:
-		from := x.query.Among
-		if from == nil {
-			from = l.World.Index.Every()
-		}
-		x.words = append(x.words[:0], from...)
-		x.query.Among, x.own = x.words, true
-	}
-	x.words[word] &^= bit
-	return true
-}
-
 // findPlaces finds the ranks that can be the choice by their load.
 func (l *Look) findPlaces(way way) bool {
 	x := &l.indexed
@@ -258,53 +202,6 @@ func (l *Look) findPlaces(way way) bool {
 		x.least = least.Key
 	}
 	return len(l.places) > 0
-}
-
-// IndexWeights returns the weights of a load in the KV cost, all 0 if they are not
-// whole: then the order by cost need not be the order by key.
-func IndexWeights(p selector.Params) shards.Weights {
-	request := float64(p.BlockSize) * p.RequestWeight
-	if p.PrefillScale != math.Trunc(p.PrefillScale) || request != math.Trunc(request) ||
-		max(p.PrefillScale, float64(p.BlockSize), request) > maxWeight {
-		return shards.Weights{}
-	}
-	return shards.Weights{Prefill: int64(p.PrefillScale), Block: p.BlockSize, Request: int64(request)}
-}
-
-// maxWeight keeps weighted sums exact.
-const maxWeight = 1 << 20
-
-// maxExact bounds the numbers whose products with a block size are still exact
-// as float64.
-const maxExact = 1 << 31
-
-// costOf returns what a rank without overlap costs that has the key.
-func (l *Look) costOf(d shards.Dimension, key int64) float64 {
-	weights := l.World.Index.Weights()
-	switch {
-	case !shards.Known(key):
-		return math.Inf(1)
-	case d == shards.ByRequests:
-		return float64(key)
-	case d == shards.ByCost:
-		key += weights.Prefill * l.Request.ISL
-	}
-	return float64(key + weights.Block*int64(len(l.Request.Blocks)-l.indexed.common))
-}
-
-// place adds a rank to the places to look at; it reports false if the rank may
-// not be chosen in this world.
-func (l *Look) place(s *shards.Shard) bool {
-	place := l.World.Table.Slot(s.ID())
-	if place < 0 {
-		return false
-	}
-	slot := &l.World.Table.Slots()[place]
-	if slot.Shard != s || !slot.Available || slot.Overloaded {
-		return false
-	}
-	l.places = append(l.places, int32(place))
-	return true
 }
 
 // placeConcerned adds the ranks whose cost depends on the request, each once. It
@@ -356,6 +253,21 @@ func (l *Look) placeRank(place int) {
 	}
 }
 
+// place adds a rank to the places to look at; it reports false if the rank may
+// not be chosen in this world.
+func (l *Look) place(s *shards.Shard) bool {
+	place := l.World.Table.Slot(s.ID())
+	if place < 0 {
+		return false
+	}
+	slot := &l.World.Table.Slots()[place]
+	if slot.Shard != s || !slot.Available || slot.Overloaded {
+		return false
+	}
+	l.places = append(l.places, int32(place))
+	return true
+}
+
 // settleTie draws again among the candidates that are tied at the least cost, each
 // for as many ranks as it stands for: the one that was found by its load stands for
 // all that have the same.
@@ -393,117 +305,3 @@ func (l *Look) settleTie(in *selector.Input, pick selector.Pick) selector.Pick {
 	}
 	return pick
 }
-
-// judge reads loads for the index.
-type judge Look
-
-// Key implements shards.Judge.
-func (j *judge) Key(s *shards.Shard, d shards.Dimension) int64 {
-	l := (*Look)(j)
-	l.scanned++
-	view := &l.view
-	s.Read(view)
-	return l.World.Index.Key(d, l.Instant.Active(&view.Prefill), view.Blocks, view.Requests)
-}
-
-// Take implements shards.Judge: it takes a rank that is idle for the class, and
-// notes of one that is not when time alone makes it so, in Retests.
-func (j *judge) Take(s *shards.Shard) bool {
-	l := (*Look)(j)
-	place := l.World.Table.Slot(s.ID())
-	if place < 0 {
-		return false
-	}
-	slot := &l.World.Table.Slots()[place]
-	if slot.Shard != s || !slot.Available || slot.Overloaded {
-		return false
-	}
-	l.scanned++
-	view, above := &l.view, l.World.BusyAbove(l.Class, slot)
-	s.Read(view)
-	if !l.Instant.Busy(above, &view.Load) {
-		return true
-	}
-	if view.Prefill.Decays() {
-		if at, ever := above.IdleAt(&view.Load); ever {
-			l.retests = append(l.retests, Retest{slot.Rank, at})
-		}
-	}
-	return false
-}
-
-// witnessed finds out whether a rank is idle for the class: a candidate, or another.
-func (l *Look) witnessed(slots []shards.Slot) bool {
-	l.Busy = 0
-	return l.IdleCandidate(-1) >= 0 || l.findWitness(slots)
-}
-
-// findWitness adds an idle rank, if there is one, as a candidate that is not to be
-// chosen; else all are busy. It reports false if it cannot tell.
-func (l *Look) findWitness(slots []shards.Slot) bool {
-	s := l.findIdle()
-	if s == nil {
-		l.Busy = l.Eligible - l.Overloaded
-		return true
-	}
-	n := len(l.places)
-	if !l.place(s) {
-		return false
-	}
-	place := l.places[n]
-	l.places = l.places[:n]
-	l.see(place, &slots[place])
-	if l.busy[n] {
-		return false // it is not any more
-	}
-	l.candidates[n].PotentialBlocks -= int64(l.indexed.common)
-	l.Busy = 0
-	return true
-}
-
-// findIdle returns an eligible rank that is idle for the class, nil if there was
-// none: each was found busy.
-func (l *Look) findIdle() *shards.Shard {
-	x, most := &l.indexed, l.World.busyWhatever(l.Class)
-	l.retests = l.retests[:0]
-	return l.World.Index.Any(&x.query, most.Prefill, most.Requests)
-}
-
-// indexedGate reports whether the index can tell if a rank is idle for a class.
-func (w *World) indexedGate(class int) bool {
-	ratio := w.Profile.Class(class).BusyWorkerRatio
-	return len(w.Table.Workers()) > 0 && (ratio == 0 || ratio == 1)
-}
-
-// gateIndexed says whether a request must wait, if the index can tell, and until
-// when if time alone can end that.
-func (l *Look) gateIndexed() (queue.Gate, bool) {
-	w := l.World
-	if l.Rand == nil || l.Request.Constraints.Pinned || !w.indexedGate(l.Class) {
-		return queue.Gate{}, false
-	}
-	epoch, ok := w.Index.Begin()
-	if !ok {
-		return queue.Gate{}, false
-	}
-	if _, ok := l.constrain(epoch); !ok {
-		return queue.Gate{}, false
-	}
-	gate := queue.Gate{Eligible: l.Eligible, Overloaded: l.Overloaded}
-	l.Busy = 0
-	read, judged := l.indexed.query.Read, l.indexed.query.Judged
-	if gate.Eligible > 0 && w.Profile.Class(l.Class).CanQueue() {
-		if s := l.findIdle(); s != nil {
-			gate.Witness, gate.HasWitness = s.ID(), true
-			l.retests = l.retests[:0]
-		} else {
-			gate.MustWait = true
-			l.Busy = gate.Eligible - gate.Overloaded
-		}
-	}
-	gate.Looked = 1 + l.indexed.query.Judged - judged + (l.indexed.query.Read-read)/keysPerRank
-	return gate, w.Index.Holds(epoch)
-}
-
-// keysPerRank is how many keys are read in the time in which a rank is looked at.
-const keysPerRank = 16

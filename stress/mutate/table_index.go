@@ -3,6 +3,9 @@ package mutate
 const (
 	loadsFile     = "shards/loads.go"
 	searchFile    = "shards/search.go"
+	looseFile     = "shards/loose.go"
+	drawFile      = "shards/draw.go"
+	anyFile       = "shards/any.go"
 	selectionFile = "shards/selection.go"
 	indexingFile  = "shards/indexing.go"
 	indexedFile   = "sched/pool/indexed.go"
@@ -53,14 +56,14 @@ func indexTable() []Mutation {
 			Name:      "do not read the loads that may be below the least",
 			Breaks:    "a rank that decays is never found",
 			Invariant: "4",
-			Edits:     edit(searchFile, "	x.judgeBelow(q, c)\n", ""),
+			Edits:     edit(drawFile, "	x.judgeBelow(q, c)\n", ""),
 			Test:      shardsTest("TestIndexAgreesWithTheScan"),
 		},
 		{
 			Name:      "take a bound that may be tied for a tie",
 			Breaks:    "a dearer rank is drawn with those that are tied",
 			Invariant: "4",
-			Edits:     edit(searchFile, "			if x.judge(q, r); r.key != c.key {\n				others = min(others, r.key)\n				continue\n			}\n", ""),
+			Edits:     edit(drawFile, "			if x.judge(q, r); r.key != c.key {\n				others = min(others, r.key)\n				continue\n			}\n", ""),
 			Test:      shardsTest("TestIndexAgreesWithTheScan"),
 		},
 		{
@@ -74,7 +77,7 @@ func indexTable() []Mutation {
 			Name:      "do not look at a head's version again",
 			Breaks:    "a rank that changed places meanwhile is missed",
 			Invariant: "4",
-			Edits:     edit(searchFile, "		q.gather(x, group, x.loose[q.By][group].Load())\n		if (head^word.Load())&versionMask == 0 {\n", "		q.gather(x, group, x.loose[q.By][group].Load())\n		if head != 0 {\n"),
+			Edits:     edit(looseFile, "		q.gather(x, group, x.loose[q.By][group].Load())\n		if (head^word.Load())&versionMask == 0 {\n", "		q.gather(x, group, x.loose[q.By][group].Load())\n		if head != 0 {\n"),
 			Test:      Test{Package: "shards", Name: "TestRankIsNeverMissedOnItsWay", Tags: "perturb"},
 		},
 		{
@@ -88,14 +91,14 @@ func indexTable() []Mutation {
 			Name:      "draw a group before a rank",
 			Breaks:    "of equals, those in a group of few have the greater chance",
 			Invariant: "4",
-			Edits:     edit(searchFile, "		n := int(head & tiesMask)\n", "		n := min(4, int(head&tiesMask))\n"),
+			Edits:     edit(drawFile, "		n := int(head & tiesMask)\n", "		n := min(4, int(head&tiesMask))\n"),
 			Test:      shardsTest("TestTiedRanksAreDrawnEvenly"),
 		},
 		{
 			Name:      "pass over groups by a bound for the others",
 			Breaks:    "an idle rank is not found, and somebody waits beside it",
 			Invariant: "6",
-			Edits:     edit(searchFile, "		return int64(head>>keyShift) > most && head&looseFlag == 0\n", "		return int64(head>>keyShift) > most\n"),
+			Edits:     edit(anyFile, "		return int64(head>>keyShift) > most && head&looseFlag == 0\n", "		return int64(head>>keyShift) > most\n"),
 			Test:      shardsTest("TestIndexAgreesWithTheScan"),
 		},
 		{
@@ -151,7 +154,7 @@ func indexTable() []Mutation {
 			Name:      "judge every load that decays",
 			Breaks:    "a selection costs as much as ranks decay",
 			Invariant: "11",
-			Edits:     edit(searchFile, "	for range draws {\n		if open == 0 {\n", "	for range draws {\n		if open >= 0 {\n"),
+			Edits:     edit(drawFile, "	for range draws {\n		if open == 0 {\n", "	for range draws {\n		if open >= 0 {\n"),
 			Test:      shardsTest("TestSearchReadsLittle"),
 		},
 		{

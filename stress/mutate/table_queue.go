@@ -242,7 +242,7 @@ func poolTable() []Mutation {
 			Name:      "count best cached over ranks that long lists exclude",
 			Breaks:    "a request's class goes by a cache that it may not use",
 			Invariant: "4 (rule 1)",
-			Edits:     edit(poolRequest, "place >= 0 && set.Has(&slots[place]) {\n", "place >= 0 {\n"),
+			Edits:     edit(poolRequest, "place >= 0 && set.Has(&slots[place]) {\n", "place >= 0 && slots[place].Available {\n"),
 			Test:      poolTest("TestBestCachedWithLongLists"),
 		},
 		{
