@@ -19,18 +19,26 @@ import (
 
 // What storms have found, made small.
 
-// A booking may be ended by its id before its owner is told of it. The id is then
-// free, and may be another's by the time the owner gives up.
-func TestGivingUpDoesNotFreeAnIDThatIsAnothersByNow(t *testing.T) {
-	t.Parallel()
-	manual := clock.NewManual(time.Unix(1000, 0))
-	looking, proceed := make(chan struct{}), make(chan struct{})
-	s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing), RefreshAfter: time.Second}, sched.WithClock(manual),
+// heldAtRefresh returns a scheduler that refreshes the overlaps of what waited a
+// second of its clock, closes looking when it does so, and then waits for proceed.
+func heldAtRefresh(t *testing.T) (s *sched.Scheduler, manual *clock.Manual, looking, proceed chan struct{}) {
+	t.Helper()
+	manual = clock.NewManual(time.Unix(1000, 0))
+	looking, proceed = make(chan struct{}), make(chan struct{})
+	s = newScheduler(t, sched.Config{Profile: policyOf(t, queueing), RefreshAfter: time.Second}, sched.WithClock(manual),
 		sched.WithOverlapRefresher(func(context.Context, []uint64) ([]sched.Overlap, error) {
 			close(looking)
 			<-proceed
 			return nil, nil
 		}))
+	return s, manual, looking, proceed
+}
+
+// A booking may be ended by its id before its owner is told of it. The id is then
+// free, and may be another's by the time the owner gives up.
+func TestGivingUpDoesNotFreeAnIDThatIsAnothersByNow(t *testing.T) {
+	t.Parallel()
+	s, manual, looking, proceed := heldAtRefresh(t)
 	addWorkers(t, s, 2)
 	hold := schedule(t, s, sched.Request{ID: "hold", ISL: 10, Pin: &sched.RankID{Worker: 1}})
 	ctx, cancel := context.WithCancel(withTimeout(t))
@@ -58,14 +66,7 @@ func TestGivingUpDoesNotFreeAnIDThatIsAnothersByNow(t *testing.T) {
 // who finds that its context has ended, dispatches them.
 func TestAGrantThatComesTooLateIsPassedOn(t *testing.T) {
 	t.Parallel()
-	manual := clock.NewManual(time.Unix(1000, 0))
-	looking, proceed := make(chan struct{}), make(chan struct{})
-	s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing), RefreshAfter: time.Second}, sched.WithClock(manual),
-		sched.WithOverlapRefresher(func(context.Context, []uint64) ([]sched.Overlap, error) {
-			close(looking)
-			<-proceed
-			return nil, nil
-		}))
+	s, manual, looking, proceed := heldAtRefresh(t)
 	addWorkers(t, s, 1)
 	hold := schedule(t, s, sched.Request{ID: "hold", ISL: 10})
 	ctx, cancel := context.WithCancel(withTimeout(t))

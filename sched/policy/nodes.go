@@ -106,8 +106,21 @@ func (p *parser) require(s *scope, at place, present map[string]bool, needed ...
 	}
 }
 
-// list returns the items of a list, aliases followed.
-func (p *parser) list(s *scope, at place, n *yaml.Node) []*yaml.Node {
+// list reads a list, each item by read, which is given where to put it.
+func list[T any](p *parser, s *scope, at place, n *yaml.Node, read func(to *T, i int, item *yaml.Node)) []T {
+	items := p.items(s, at, n)
+	out := make([]T, len(items))
+	for i, item := range items {
+		if p.faults.full() {
+			break
+		}
+		read(&out[i], i, item)
+	}
+	return out
+}
+
+// items returns the items of a list, aliases followed.
+func (p *parser) items(s *scope, at place, n *yaml.Node) []*yaml.Node {
 	if n == nil {
 		return nil
 	}

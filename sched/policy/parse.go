@@ -246,13 +246,7 @@ func (p *parser) profile(s *scope, n *yaml.Node, other func(place, *yaml.Node) b
 }
 
 func (p *parser) buckets(s *scope, at place, n *yaml.Node) []Bucket {
-	items := p.list(s, at, n)
-	out := make([]Bucket, len(items))
-	for i, item := range items {
-		if p.faults.full() {
-			break
-		}
-		b := &out[i]
+	return list(p, s, at, n, func(b *Bucket, i int, item *yaml.Node) {
 		p.item(s, inBucket, i, item, []string{keyMinTokens, keyBucket}, func(at place, v *yaml.Node) bool {
 			switch at.key {
 			case keyMinTokens:
@@ -264,24 +258,16 @@ func (p *parser) buckets(s *scope, at place, n *yaml.Node) []Bucket {
 			}
 			return true
 		})
-	}
-	return out
+	})
 }
 
 func (p *parser) classes(s *scope, at place, n *yaml.Node) []Class {
-	items := p.list(s, at, n)
-	out := make([]Class, len(items))
-	for i, item := range items {
-		if p.faults.full() {
-			break
-		}
-		c := &out[i]
+	return list(p, s, at, n, func(c *Class, i int, item *yaml.Node) {
 		p.item(s, inClass, i, item, []string{keyName, keyQuantum}, func(at place, v *yaml.Node) bool {
 			return p.classKey(s, c, at, v)
 		})
 		p.warnUnused(s, c, i)
-	}
-	return out
+	})
 }
 
 // classKey reads one key of a class, and reports whether it knows the key.
