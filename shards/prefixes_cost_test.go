@@ -66,14 +66,7 @@ func TestHalvedPromptsLetGoOfTheWhole(t *testing.T) {
 	const prompts, length = 50, 1 << 14
 	env := timeless()
 	s := shards.NewShard(rank(9, 0), env)
-	heap := func() uint64 {
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	before := heap()
+	before := shards.LiveHeap()
 	for i := range uint64(prompts) {
 		whole := path(i+1, 0, length)
 		first := booked(s, tokens(1), whole...)
@@ -86,7 +79,7 @@ func TestHalvedPromptsLetGoOfTheWhole(t *testing.T) {
 			longer = shorter
 		}
 	}
-	if after := heap(); after > before && after-before > prompts*4096 {
+	if after := shards.LiveHeap(); after > before && after-before > prompts*4096 {
 		t.Errorf("%d prompts of which 8 blocks are left keep %d KiB", prompts, (after-before)>>10)
 	}
 	runtime.KeepAlive(env)

@@ -11,18 +11,20 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 )
 
+// LiveHeap returns how many bytes are reachable.
+func LiveHeap() uint64 {
+	runtime.GC()
+	runtime.GC() // what only a finalizer held
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
 // Short prompts that stay must not keep the hashes of long ones that have gone.
 func TestEdgesLetGoOfLongPrompts(t *testing.T) {
 	env := &Env{Now: func() int64 { return 0 }}
 	s := NewShard(lifecycle.RankID{Worker: 1}, env)
-	heap := func() uint64 {
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	before := heap()
+	before := LiveHeap()
 	var kept []*lifecycle.Booking
 	for i := range 500 {
 		path := make([]uint64, 10000)
@@ -37,7 +39,7 @@ func TestEdgesLetGoOfLongPrompts(t *testing.T) {
 		s.Unlock()
 		kept = append(kept, short)
 	}
-	after := heap()
+	after := LiveHeap()
 	if after > before && (after-before)>>20 > 2 {
 		t.Errorf("%d bookings of one block each keep %d MiB", len(kept), (after-before)>>20)
 	}
@@ -54,14 +56,7 @@ func TestReleasedPromptsLeaveNothing(t *testing.T) {
 	for i := range all {
 		all[i] = NewShard(lifecycle.RankID{Worker: uint64(i)}, env)
 	}
-	heap := func() uint64 {
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	before := heap()
+	before := LiveHeap()
 	path := make([]uint64, blocks)
 	for i, s := range all {
 		var live []*lifecycle.Booking
@@ -87,7 +82,7 @@ func TestReleasedPromptsLeaveNothing(t *testing.T) {
 		}
 	}
 	records := uint64(ranks / 2 * bookings * int(unsafe.Sizeof(lifecycle.Booking{})+16))
-	if after := heap(); after > before+records+ranks*512 {
+	if after := LiveHeap(); after > before+records+ranks*512 {
 		t.Errorf("%d bytes stay for each rank", (after-before-records)/ranks)
 	}
 	runtime.KeepAlive(env)
