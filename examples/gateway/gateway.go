@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/seed-3c5df8a4/turnstile/examples/gateway/fleet"
@@ -40,6 +39,7 @@ type gateway struct {
 	replica   *replicas.Replica
 	transport replicas.Transport
 	server    *http.Server
+	admin     http.ServeMux // what is for operators
 	killed    atomic.Bool
 }
 
@@ -78,20 +78,24 @@ func newGateway(o *options, log *slog.Logger) (_ *gateway, err error) {
 		}
 		return nil, err
 	}
+	registry := prometheus.NewRegistry()
 	g.proxy = proxy.New(proxy.Config{
-		Lines: g.lines, Reader: prompt.NewReader(o.blockSize),
+		Lines: g.lines, Reader: prompt.NewReader(o.blockSize), Count: newMetrics(g.lines, registry).count,
 		BlockSize: o.blockSize, Timeout: o.timeout, FirstByte: o.firstByte, FirstByteWhole: o.firstByte,
 		MaxBody: o.maxBody, Tries: o.tries, Log: log,
 	})
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector())
 	if g.replica != nil {
 		registry.MustRegister(replicaMetrics(g.replica)...)
 	}
-	g.proxy.Handle("/metrics", promhttp.HandlerFor(prometheus.Gatherers{registry, g.lines}, promhttp.HandlerOpts{Registry: registry}))
-	g.proxy.Handle("/{$}", http.RedirectHandler("/status", http.StatusFound))
-	g.proxy.Handle("/status", http.HandlerFunc(g.lines.showStatus))
-	g.proxy.Handle("/status/", http.HandlerFunc(g.lines.showStatus))
+	g.admin.Handle("/metrics", promhttp.HandlerFor(prometheus.Gatherers{registry, g.lines}, promhttp.HandlerOpts{Registry: registry}))
+	g.admin.Handle("/{$}", http.RedirectHandler("/status", http.StatusFound))
+	g.admin.Handle("/status", http.HandlerFunc(g.lines.showStatus))
+	g.admin.Handle("/status/", http.HandlerFunc(g.lines.showStatus))
+	if o.adminListen == "" {
+		for _, pattern := range []string{"/metrics", "/{$}", "/status", "/status/"} {
+			g.proxy.Handle(pattern, &g.admin)
+		}
+	}
 	return g, nil
 }
 
@@ -209,8 +213,36 @@ func (g *gateway) listen(ctx context.Context) (net.Listener, error) {
 	return listener, nil
 }
 
+// serveAdmin serves what is for operators on an address of its own, until the stop
+// that it returns; without such an address it does nothing.
+func (g *gateway) serveAdmin(stdout io.Writer) (stop func(), err error) {
+	if g.options.adminListen == "" {
+		return func() {}, nil
+	}
+	listener, err := net.Listen("tcp", g.options.adminListen)
+	if err != nil {
+		return nil, err
+	}
+	server := &http.Server{
+		Handler: &g.admin, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelWarn),
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = server.Serve(listener) })
+	fmt.Fprintf(stdout, "status and metrics on http://%s\n", listener.Addr())
+	return func() {
+		_ = server.Close()
+		wg.Wait()
+	}, nil
+}
+
 func (g *gateway) serveOn(ctx context.Context, listener net.Listener, stdout io.Writer) (err error) {
 	server := g.server
+	stopAdmin, err := g.serveAdmin(stdout)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer stopAdmin()
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	wg.Go(func() { g.lines.run(background) })

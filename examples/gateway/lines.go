@@ -52,6 +52,7 @@ type line struct {
 	name    string // its first model when it was opened; empty if none is listed
 	status  http.Handler
 	figures *prometheus.Registry
+	named   atomic.Pointer[policy.Profile] // the profile, for who looks up names; nil without one
 
 	// Guarded by the lines' lock.
 	profile  *policy.Profile
@@ -235,6 +236,7 @@ func (l *lines) setPolicy(text []byte) error {
 			return err
 		}
 		line.profile = profiles[i]
+		line.named.Store(profiles[i])
 	}
 	l.policy = file
 	for _, warning := range file.Warnings {
@@ -254,6 +256,7 @@ func (l *lines) open(backends []fleet.Backend) (*line, error) {
 			return nil, err
 		}
 		opened.profile, config.Policy = profile, &policy.File{Root: profile}
+		opened.named.Store(profile)
 	}
 	if models := modelsOf(backends); len(models) > 0 {
 		opened.name = models[0]
@@ -277,6 +280,10 @@ func (l *lines) open(backends []fleet.Backend) (*line, error) {
 	health := o.health
 	health.MaxBatchedTokens, health.Lost, health.Log, health.ID = o.maxBatched, cache.Forget, l.log, l.id
 	opened.Scheduler, opened.Fleet, opened.Cache = s, fleet.New(s, health), cache
+	opened.Knows = func(class string) bool {
+		profile := opened.named.Load()
+		return profile != nil && profile.Knows(class)
+	}
 	opened.status = status.New(s, status.Config{Title: title(opened.name), Recent: recent, About: opened.about})
 	// With a label if models are listed: then there may be several.
 	var figures prometheus.Registerer = opened.figures
@@ -284,6 +291,16 @@ func (l *lines) open(backends []fleet.Backend) (*line, error) {
 		figures = prometheus.WrapRegistererWith(prometheus.Labels{"model": opened.name}, figures)
 	}
 	return opened, figures.Register(turnstileprom.New(s, turnstileprom.Config{}))
+}
+
+// nameOf returns the name of a line, empty for none.
+func (l *lines) nameOf(line *proxy.Line) string {
+	for _, other := range *l.current.Load() {
+		if &other.Line == line {
+			return other.name
+		}
+	}
+	return ""
 }
 
 // about tells the status page what the fleet knows of a worker.

@@ -37,6 +37,7 @@ func main() {
 type options struct {
 	listen       string
 	backends     []fleet.Backend
+	adminListen  string
 	backendsFile string
 	policyFile   string
 	model        string
@@ -62,6 +63,7 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	f := flag.NewFlagSet("gateway", flag.ContinueOnError)
 	f.SetOutput(usage)
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address to serve on")
+	f.StringVar(&o.adminListen, "admin-listen", "", "address to serve /status and /metrics on, instead of that of -listen")
 	f.Func("backend", "`URL` of an inference engine; may be repeated", func(url string) error {
 		o.backends = append(o.backends, fleet.Backend{URL: url})
 		return nil

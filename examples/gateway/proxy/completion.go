@@ -27,6 +27,8 @@ type exchange struct {
 	line   *Line  // of its model
 	asked  string // the class that was asked for
 
+	waiting *time.Timer // ends the wait for a turn; nil if only the timeout does
+
 	came    time.Time
 	booked  time.Time // zero until a booking was made
 	first   time.Time // zero until the first token came
@@ -47,7 +49,7 @@ func (p *Proxy) completion(read func([]byte) (*prompt.Request, error)) http.Hand
 	return func(w http.ResponseWriter, r *http.Request) {
 		x := &exchange{p: p, w: w, r: r, came: time.Now(), id: p.flight.begin(r.Header.Get("X-Request-Id"))}
 		defer p.flight.end(x.id)
-		defer x.log() // also when an answer breaks off, which is a panic
+		defer x.tell() // also when an answer breaks off, which is a panic
 		if r.Method != http.MethodPost {
 			w.Header().Set("Allow", http.MethodPost)
 			x.refuse(&refusal{status: http.StatusMethodNotAllowed, kind: kindRequest, code: "method_not_allowed",
@@ -86,7 +88,7 @@ func (x *exchange) refuse(f *refusal) {
 // serve returns an error if nothing was answered yet.
 func (x *exchange) serve(read func([]byte) (*prompt.Request, error)) error {
 	request := &sched.Request{ID: x.id}
-	timeout, err := steer(x.r.Header, request, x.came)
+	wait, timeout, err := steer(x.r.Header, request)
 	if err != nil {
 		return err
 	}
@@ -123,7 +125,27 @@ func (x *exchange) serve(read func([]byte) (*prompt.Request, error)) error {
 	control := http.NewResponseController(x.w)
 	_ = control.SetWriteDeadline(deadline.Add(time.Second))
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
-	return x.anywhere(ctx, request)
+	return x.inTime(ctx, wait, request)
+}
+
+// errWaited is why a request ends that has waited as long as it may.
+var errWaited = errors.New("the request has waited for its turn as long as it may")
+
+// inTime has the request wait for its turn no longer than it may. That is a bound and
+// no due time: it does not move the request forward in its class.
+func (x *exchange) inTime(whole context.Context, wait time.Duration, request *sched.Request) error {
+	if wait == 0 {
+		return x.anywhere(whole, request)
+	}
+	ctx, cancel := context.WithCancelCause(whole)
+	defer cancel(nil)
+	x.waiting = time.AfterFunc(wait-time.Since(x.came), func() { cancel(errWaited) })
+	defer x.waiting.Stop()
+	err := x.anywhere(ctx, request)
+	if err != nil && errors.Is(context.Cause(ctx), errWaited) {
+		return fmt.Errorf("%w: %w", errWaited, err)
+	}
+	return err
 }
 
 // anywhere tries all workers before it gives up: those that are set aside last.
@@ -163,6 +185,14 @@ func (x *exchange) readBody() ([]byte, error) {
 	}
 }
 
+// tell tells what became of the request.
+func (x *exchange) tell() {
+	if x.p.Count != nil {
+		x.p.Count(x.outcome())
+	}
+	x.log()
+}
+
 // log tells of the request in one line.
 func (x *exchange) log() {
 	level, attrs := slog.LevelInfo, []slog.Attr{
@@ -173,6 +203,10 @@ func (x *exchange) log() {
 	}
 	if x.asked != "" {
 		attrs = append(attrs, slog.String("class_asked", x.asked))
+		if x.classUnknown() {
+			level = slog.LevelWarn
+			attrs = append(attrs, slog.Bool("class_unknown", true))
+		}
 	}
 	if x.tries > 0 {
 		attrs = append(attrs, slog.String("class", x.class), slog.String("worker", x.rank.String()), slog.Int("tries", x.tries),

@@ -130,6 +130,9 @@ func refusalFor(err error) *refusal {
 	var large *http.MaxBytesError
 	var refused *sched.Error
 	switch {
+	case errors.Is(err, errWaited):
+		f.kind, f.message = kindLimit, errWaited.Error()
+		return set(http.StatusTooManyRequests, "wait_exceeded", soonest)
 	case errors.As(err, &field):
 		f.kind, f.param, f.message = kindRequest, field.Field, field.Error()
 		return set(http.StatusBadRequest, "invalid_value", 0)
@@ -165,7 +168,7 @@ func refusalFor(err error) *refusal {
 		return set(http.StatusInternalServerError, "", 0)
 	case backend != nil:
 		f.message = "the backends that were tried failed"
-		return set(http.StatusBadGateway, "backend_failed", 0)
+		return set(http.StatusBadGateway, "backend_failed", soonest)
 	case errors.Is(err, sched.ErrNoEndpoints), errors.Is(err, sched.ErrWorkerRemoved):
 		f.message = "no backend can take the request"
 		return set(http.StatusServiceUnavailable, "no_endpoints", soonest)

@@ -10,30 +10,28 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/sched"
 )
 
-// steer takes over what the headers ask for. It returns the request's own timeout,
-// 0 for none. Its error is a *prompt.FieldError that names the header.
-func steer(h http.Header, r *sched.Request, now time.Time) (timeout time.Duration, err error) {
+// steer takes over what the headers ask for. It returns how long the request may wait
+// for its turn and its own timeout, 0 for none. Its error is a *prompt.FieldError that
+// names the header.
+func steer(h http.Header, r *sched.Request) (wait, timeout time.Duration, err error) {
 	r.Class = h.Get(HeaderClass)
 	if text := h.Get(HeaderPriority); text != "" {
 		priority, err := strconv.ParseUint(text, 10, 32)
 		if err != nil {
-			return 0, &prompt.FieldError{Field: HeaderPriority, Rule: "must be a whole number from 0 to 4294967295"}
+			return 0, 0, &prompt.FieldError{Field: HeaderPriority, Rule: "must be a whole number from 0 to 4294967295"}
 		}
 		r.Priority = uint32(priority)
 	}
 	if text := h.Get(HeaderNoQueue); text != "" {
 		if r.DoNotQueue, err = strconv.ParseBool(text); err != nil {
-			return 0, &prompt.FieldError{Field: HeaderNoQueue, Rule: "must be true or false"}
+			return 0, 0, &prompt.FieldError{Field: HeaderNoQueue, Rule: "must be true or false"}
 		}
 	}
-	wait, err := duration(h, HeaderMaxWait)
-	if err != nil {
-		return 0, err
+	if wait, err = duration(h, HeaderMaxWait); err != nil {
+		return 0, 0, err
 	}
-	if wait > 0 {
-		r.Due = now.Add(wait)
-	}
-	return duration(h, HeaderTimeout)
+	timeout, err = duration(h, HeaderTimeout)
+	return wait, timeout, err
 }
 
 func duration(h http.Header, name string) (time.Duration, error) {

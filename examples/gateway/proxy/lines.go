@@ -12,6 +12,8 @@ type Line struct {
 	Scheduler *sched.Scheduler
 	Fleet     *fleet.Fleet
 	Cache     *prompt.Cache
+	// Knows says whether the policy has a class or family of that name; nil for all.
+	Knows func(class string) bool
 
 	waits waits
 }

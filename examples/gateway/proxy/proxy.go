@@ -31,7 +31,8 @@ const (
 	HeaderClass = "X-Turnstile-Class"
 	// HeaderPriority is a whole number; higher goes first within the class.
 	HeaderPriority = "X-Turnstile-Priority"
-	// HeaderMaxWait is how long the request may wait for its turn, such as 500ms.
+	// HeaderMaxWait is how long the request may wait for its turn, such as 500ms. It
+	// is a bound, and does not move the request forward.
 	HeaderMaxWait = "X-Turnstile-Max-Wait"
 	// HeaderTimeout is how long the whole request may take, such as 30s; the
 	// gateway's own timeout holds as well.
@@ -69,6 +70,8 @@ type Config struct {
 	FirstByte, FirstByteWhole time.Duration
 	// Tries is at how many sound workers a request may fail, default 4.
 	Tries int
+	// Count is told what became of each request; nil for nobody.
+	Count func(Outcome)
 	// Log is told of each request; nil means slog.Default().
 	Log *slog.Logger
 }

@@ -44,8 +44,9 @@ func TestRefusesWhenTheLineIsFull(t *testing.T) {
 	assert.Equal(t, "would_queue", problemOf(t, text).Code)
 
 	response, text = r.post("/v1/completions", streamed, header{proxy.HeaderMaxWait: "1ms"})
-	assert.Equal(t, http.StatusGatewayTimeout, response.StatusCode)
-	assert.Equal(t, "timeout", problemOf(t, text).Code)
+	assert.Equal(t, http.StatusTooManyRequests, response.StatusCode)
+	assert.Equal(t, "1", response.Header.Get("Retry-After"))
+	assert.Equal(t, "wait_exceeded", problemOf(t, text).Code)
 
 	waited := make(chan string)
 	go func() {

@@ -41,6 +41,9 @@ func (x *exchange) try(whole context.Context, b *sched.Booking) error {
 	t := &try{exchange: x, b: b, placement: b.Placement()}
 	x.tries++
 	x.booked = time.Now()
+	if x.waiting != nil {
+		x.waiting.Stop()
+	}
 	x.class, x.rank, x.cached = b.Class(), t.placement.Rank, t.placement.CachedTokens
 	var err error
 	if t.target, err = url.Parse(t.placement.Endpoint); err != nil {
