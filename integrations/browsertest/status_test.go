@@ -331,6 +331,13 @@ func TestWorstFirst(t *testing.T) {
 	has("#classes .curve title", "1 refused")
 	look("status-overloaded")
 
+	// What other schedulers cause.
+	p.SetPeerLoads(7, []sched.CausedLoad{{Rank: sched.RankID{Worker: 3}, PrefillTokens: 1234, Requests: 2, Version: 1}})
+	has("#peers td:nth-child(3)", "1,234")
+	has("#ranks td:nth-child(5)", "3")
+	p.DropPeer(7)
+	b.await(`document.getElementById("peers-section").hidden`)
+
 	// What failed stays on the page, whatever comes after.
 	require.NoError(t, p.UpsertWorker(sched.Worker{ID: 5, Ranks: 1}))
 	require.NoError(t, p.SetAvailable([]uint64{1, 2, 3, 4, 5}))

@@ -288,6 +288,8 @@
       bar(cells[3], r.blocks, r.total_kv_blocks || blocks, [...new Set(blockMarks)], r.total_kv_blocks > 0 && r.blocks >= r.total_kv_blocks,
         count.format(r.blocks) + (r.total_kv_blocks ? " of " + count.format(r.total_kv_blocks) : ""));
       text(cells[4], count.format(r.requests));
+      const of = r.peers;
+      cells[4].title = of ? "of peers: " + count.format(of.requests) + " requests, " + count.format(of.prefill_tokens) + " prefill tokens, " + count.format(of.blocks) + " blocks" : "";
       long(cells[5], busy.join(", "));
       const name = known && known.name !== r.endpoint ? known.name : "";
       long(cells[6], [name, r.endpoint, r.incarnation].filter(Boolean).join(" · "));
@@ -295,6 +297,15 @@
   };
 
   const tone = (e) => ({ rejected: "bad", expired: "bad", leaked: "bad", dropped: "warn", queued: "warn", granted: "good" })[e.kind] || "quiet";
+  const peers = (s) => {
+    const list = s.stats.peers || [];
+    find("peers-section").hidden = list.length === 0;
+    rows(find("peers"), list, (p) => p.peer, ["id", "number", "number", "number", "number"], (cells, p) => {
+      long(cells[0], String(p.peer));
+      [p.ranks, p.prefill_tokens, p.blocks, p.requests].forEach((n, i) => text(cells[i + 1], count.format(n)));
+    });
+  };
+
   const events = (id, list) => {
     const table = find(id);
     if (!table) return;
@@ -316,6 +327,7 @@
     ranks(s);
     classes(s);
     heads(s);
+    peers(s);
     events("failures", s.failures);
     events("recent", s.recent);
     const life = s.closed ? "closed, " : s.draining ? "shutting down, " : "";
