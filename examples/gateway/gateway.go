@@ -82,7 +82,7 @@ func newGateway(o *options, log *slog.Logger) (_ *gateway, err error) {
 	g.proxy = proxy.New(proxy.Config{
 		Lines: g.lines, Reader: prompt.NewReader(o.blockSize), Count: newMetrics(g.lines, registry).count,
 		BlockSize: o.blockSize, Timeout: o.timeout, FirstByte: o.firstByte, FirstByteWhole: o.firstByte,
-		MaxBody: o.maxBody, Tries: o.tries, Log: log,
+		MaxBody: o.maxBody, Tries: o.tries, KeepAlive: o.keepAlive, Log: log,
 	})
 	if g.replica != nil {
 		registry.MustRegister(replicaMetrics(g.replica)...)

@@ -38,6 +38,7 @@ type options struct {
 	listen       string
 	backends     []fleet.Backend
 	adminListen  string
+	keepAlive    time.Duration
 	backendsFile string
 	policyFile   string
 	model        string
@@ -78,6 +79,7 @@ func parse(args []string, usage io.Writer) (*options, error) {
 		"prompt `tokens` that a rank computes in a second: lets the load of a prompt fade where no first token shows that it is computed; 0: unknown")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "longest time for a whole request")
 	f.DurationVar(&o.drain, "drain", 30*time.Second, "longest time to finish requests when told to stop")
+	f.DurationVar(&o.keepAlive, "keepalive-comments", 0, "time after which a comment line is sent on a stream that still waits, and again; 0: none")
 	f.Int64Var(&o.maxBody, "max-body", 32<<20, "largest request body, in `bytes`")
 	f.DurationVar(&o.firstByte, "first-byte-timeout", 0,
 		"longest wait for the first byte of an answer, after which another worker is tried; 0: 1m for a stream, half of -timeout for a plain answer, which shows none until it is whole")
@@ -109,8 +111,8 @@ func parse(args []string, usage io.Writer) (*options, error) {
 		return nil, errors.New("-timeout, -drain, -health-interval, -health-timeout and -reload must be greater than 0")
 	case o.maxBody <= 0, o.tries <= 0, o.health.Failures <= 0, o.health.Successes <= 0, o.cacheBlocks <= 0, o.maxBatched <= 0:
 		return nil, errors.New("-max-body, -tries, -health-failures, -health-successes, -cache-blocks and -max-batched-tokens must be greater than 0")
-	case o.prefillRate < 0, o.firstByte < 0:
-		return nil, errors.New("-prefill-rate and -first-byte-timeout must not be negative")
+	case o.prefillRate < 0, o.firstByte < 0, o.keepAlive < 0:
+		return nil, errors.New("-prefill-rate, -first-byte-timeout and -keepalive-comments must not be negative")
 	}
 	return o, o.replicas.check(o.demo)
 }

@@ -29,6 +29,8 @@ type exchange struct {
 
 	waiting *time.Timer // ends the wait for a turn; nil if only the timeout does
 
+	pulse *pulse // nil if no comments are sent
+
 	came    time.Time
 	booked  time.Time // zero until a booking was made
 	first   time.Time // zero until the first token came
@@ -49,6 +51,11 @@ func (p *Proxy) completion(read func([]byte) (*prompt.Request, error)) http.Hand
 	return func(w http.ResponseWriter, r *http.Request) {
 		x := &exchange{p: p, w: w, r: r, came: time.Now(), id: p.flight.begin(r.Header.Get("X-Request-Id"))}
 		defer p.flight.end(x.id)
+		defer func() {
+			if x.pulse != nil {
+				x.pulse.end()
+			}
+		}()
 		defer x.tell() // also when an answer breaks off, which is a panic
 		if r.Method != http.MethodPost {
 			w.Header().Set("Allow", http.MethodPost)
@@ -101,6 +108,10 @@ func (x *exchange) serve(read func([]byte) (*prompt.Request, error)) error {
 	}
 	if x.prompt, err = read(x.body); err != nil {
 		return err
+	}
+	if x.prompt.Stream && x.p.KeepAlive > 0 {
+		x.pulse = newPulse(x.w, x.id, x.p.KeepAlive)
+		x.w = x.pulse
 	}
 	if x.line = x.p.Lines.Line(x.prompt.Model); x.line == nil && x.prompt.Model == "" {
 		return &prompt.FieldError{Field: "model", Rule: "must name a model: there are several"}

@@ -70,6 +70,9 @@ type Config struct {
 	FirstByte, FirstByteWhole time.Duration
 	// Tries is at how many sound workers a request may fail, default 4.
 	Tries int
+	// KeepAlive is the time after which a comment line is sent on a stream that has not
+	// begun, and again; 0 for none.
+	KeepAlive time.Duration
 	// Count is told what became of each request; nil for nobody.
 	Count func(Outcome)
 	// Log is told of each request; nil means slog.Default().
