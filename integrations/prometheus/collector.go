@@ -14,6 +14,7 @@ import (
 type Source interface {
 	Stats() sched.Stats
 	Loads() []sched.RankLoad
+	Snapshot(heads int) sched.Snapshot
 }
 
 // Detail says how finely the load of the ranks is exported.
@@ -79,6 +80,8 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	c.collectInside(e, &stats)
 	c.collectLoads(e, loads)
 	c.collectAside(e, stats.Aside)
+	snapshot := c.source.Snapshot(-1)
+	c.collectWorkers(e, snapshot.Ranks)
 }
 
 func (c *Collector) collectClasses(e emitter, stats *sched.Stats) {
@@ -163,12 +166,54 @@ func (c *Collector) collectLoad(e emitter, load *sched.RankLoad) {
 }
 
 func (c *Collector) collectAside(e emitter, aside []sched.AsideWorker) {
-	e.gauge(c.descs.workersAside, int64(len(aside)))
 	if c.detail == Total {
 		return
 	}
 	for _, w := range aside {
 		e.timestamp(c.descs.asideUntil, w.Until, strconv.FormatUint(w.Worker, 10))
+	}
+}
+
+// The states of a worker, the worst first: of those that hold, the first counts.
+const (
+	stateUnavailable = "unavailable"
+	stateDraining    = "draining"
+	stateAside       = "aside"
+	stateOverloaded  = "overloaded"
+	stateOpen        = "open"
+)
+
+func stateOf(r *sched.RankState) string {
+	switch {
+	case r.Unavailable:
+		return stateUnavailable
+	case r.Draining:
+		return stateDraining
+	case !r.AsideUntil.IsZero():
+		return stateAside
+	case r.Overloaded:
+		return stateOverloaded
+	default:
+		return stateOpen
+	}
+}
+
+// collectWorkers exports how many workers are in each state, and which endpoint each
+// has. The ranks come by worker, and have its state.
+func (c *Collector) collectWorkers(e emitter, ranks []sched.RankState) {
+	in := map[string]int64{stateUnavailable: 0, stateDraining: 0, stateAside: 0, stateOverloaded: 0, stateOpen: 0}
+	for i := range ranks {
+		r := &ranks[i]
+		if i > 0 && ranks[i-1].Rank.Worker == r.Rank.Worker {
+			continue
+		}
+		in[stateOf(r)]++
+		if c.detail != Total {
+			e.gauge(c.descs.workerInfo, 1, strconv.FormatUint(r.Rank.Worker, 10), r.Endpoint, r.Incarnation)
+		}
+	}
+	for state, n := range in {
+		e.gauge(c.descs.workersByState, n, state)
 	}
 }
 

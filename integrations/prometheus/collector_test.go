@@ -1,6 +1,7 @@
 package turnstileprom_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -26,6 +27,20 @@ type still struct {
 func (s *still) Stats() sched.Stats { return s.stats }
 
 func (s *still) Loads() []sched.RankLoad { return s.loads }
+
+// Snapshot has the ranks alone: worker 7 is set aside.
+func (s *still) Snapshot(int) (snapshot sched.Snapshot) {
+	for i := range s.loads {
+		r := sched.RankState{RankLoad: s.loads[i], Endpoint: fmt.Sprintf("http://gpu-%d", s.loads[i].Rank.Worker)}
+		for _, aside := range s.stats.Aside {
+			if aside.Worker == r.Rank.Worker {
+				r.AsideUntil, r.Overloaded = aside.Until, true
+			}
+		}
+		snapshot.Ranks = append(snapshot.Ranks, r)
+	}
+	return snapshot
+}
 
 func busy() *still {
 	load := func(worker uint64, rank uint32, prefill, blocks, requests, total int64) sched.RankLoad {
@@ -148,4 +163,35 @@ func TestEveryRejectionIsExported(t *testing.T) {
 		total += m.GetCounter().GetValue()
 	}
 	require.InDelta(t, 3, total, 0)
+}
+
+// TestWorkersByState: the worst state of a worker counts, and all states are always
+// there, so that an alert sees that none is open.
+func TestWorkersByState(t *testing.T) {
+	t.Parallel()
+	s, err := sched.New(sched.Config{BlockSize: 16})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	c := turnstileprom.New(s, turnstileprom.Config{})
+	states := func() map[string]float64 {
+		in := map[string]float64{}
+		for _, m := range gather(t, c)["turnstile_workers_by_state"].GetMetric() {
+			in[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
+		}
+		return in
+	}
+	require.Equal(t, map[string]float64{"open": 0, "overloaded": 0, "aside": 0, "draining": 0, "unavailable": 0}, states())
+	for id := range uint64(6) {
+		require.NoError(t, s.UpsertWorker(sched.Worker{ID: id + 1, Ranks: 2, Endpoint: fmt.Sprint("gpu-", id+1), Incarnation: "boot-1"}))
+	}
+	require.NoError(t, s.SetAvailable([]uint64{1, 2, 3, 4, 5}))
+	require.NoError(t, s.DrainWorker(2))
+	require.NoError(t, s.SetAside(3, time.Hour))
+	require.NoError(t, s.SetOverloaded([]uint64{2, 4}))
+	require.Equal(t, map[string]float64{"open": 2, "overloaded": 1, "aside": 1, "draining": 1, "unavailable": 1}, states())
+	require.NoError(t, s.SetAvailable(nil))
+	require.NoError(t, s.SetAvailable([]uint64{6}))
+	require.NoError(t, s.SetAside(6, time.Hour))
+	require.Zero(t, states()["open"], "all dead is not healthy")
+	require.Len(t, gather(t, c)["turnstile_worker_info"].GetMetric(), 6)
 }

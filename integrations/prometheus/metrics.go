@@ -18,7 +18,7 @@ type descs struct {
 	retries, epochs, epochSteps, overflows, selection            *prometheus.Desc
 	eventsDropped, panics                                        *prometheus.Desc
 	prefillTokens, blocks, requests, capacity, workers, ranks    *prometheus.Desc
-	workersAside, asideUntil                                     *prometheus.Desc
+	asideUntil, workersByState, workerInfo                       *prometheus.Desc
 }
 
 func describe(constant prometheus.Labels, detail Detail) descs {
@@ -61,8 +61,10 @@ func describe(constant prometheus.Labels, detail Detail) descs {
 	d.capacity = add("turnstile_kv_blocks_capacity", "KV blocks the worker announced, where it did.", ranked...)
 	d.workers = add("turnstile_workers", "Workers in the table.")
 	d.ranks = add("turnstile_ranks", "Ranks in the table.")
-	d.workersAside = add("turnstile_workers_aside", "Workers that are set aside for a time.")
+	d.workersByState = add("turnstile_workers_by_state",
+		"Workers by what they are fit for: open, overloaded, aside (for a time), draining or unavailable. Only open ones take new requests.", "state")
 	if detail != Total {
+		d.workerInfo = add("turnstile_worker_info", "1 for each worker, with its endpoint and which process it is.", "worker", "endpoint", "incarnation")
 		d.asideUntil = add("turnstile_worker_aside_until_timestamp_seconds",
 			"Until when a worker is set aside; absent for those that are not.", "worker")
 	}
