@@ -84,7 +84,9 @@ func TestWholeAnswers(t *testing.T) {
 	a = whole("/v1/completions", `{"prompt":["a","b"],"n":2,"max_tokens":1}`)
 	require.Len(t, a.Choices, 4, "each prompt has its choices")
 	require.Equal(t, "Every ", a.Choices[3].Text)
-	require.Len(t, whole("/v1/completions", `{"prompt":[1,2,3]}`).Choices, 1, "tokens are one prompt")
+	a = whole("/v1/completions", `{"prompt":[1,2,3]}`)
+	require.Len(t, a.Choices, 1, "tokens are one prompt")
+	require.Equal(t, "stop", *a.Choices[0].Reason, "nobody bounded it")
 
 	tools := `{"tools":[{"type":"function","function":{"name":"time"}},{"type":"function","function":{"name":"place"}}],"messages":[{"role":"user","content":"x"}]`
 	a = whole("/v1/chat/completions", tools+`}`)

@@ -27,6 +27,7 @@ type asked struct {
 	Prompt json.RawMessage `json:"prompt"`
 
 	tokens  int64 // of each choice
+	cut     bool  // because they were bounded
 	choices int
 }
 
@@ -59,7 +60,7 @@ func readAsked(body []byte, model string) (*asked, *fault) {
 	if !ok {
 		return nil, &fault{400, fmt.Sprintf("n %v: must be a whole number from 1 to %d", *a.N, maxChoices), "n", "invalid_value"}
 	}
-	a.tokens, a.choices = tokens, int(n)*a.prompts()
+	a.tokens, a.cut, a.choices = tokens, limit != nil, int(n)*a.prompts()
 	return a, nil
 }
 

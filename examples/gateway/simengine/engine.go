@@ -151,7 +151,7 @@ func (e *Engine) answer(read func([]byte) (*prompt.Request, error), chat bool) h
 			return
 		}
 		reply := &reply{
-			chat: chat, model: cmp.Or(q.Model, e.config.Model), id: r.Header.Get("X-Request-Id"), created: time.Now().Unix(), choices: a.choices,
+			chat: chat, model: cmp.Or(q.Model, e.config.Model), id: r.Header.Get("X-Request-Id"), created: time.Now().Unix(), choices: a.choices, cut: a.cut,
 		}
 		n := a.tokens
 		if chat {

@@ -11,6 +11,7 @@ type reply struct {
 	created   int64 // seconds since 1970
 	usage     object
 	choices   int
+	cut       bool   // it ends because it was bounded
 	tool      string // the function that it calls, empty for none
 }
 
@@ -95,7 +96,10 @@ func (r *reply) reason() string {
 	if r.tool != "" {
 		return "tool_calls"
 	}
-	return "length"
+	if r.cut {
+		return "length"
+	}
+	return "stop"
 }
 
 func (r *reply) call() object {
