@@ -103,7 +103,7 @@ func (r *rig) stormy(random *rand.Rand, i int) {
 		return
 	}
 	defer func() { _ = response.Body.Close() }()
-	assert.Contains(r.t, []int{200, 429, 502, 503}, response.StatusCode)
+	assert.Contains(r.t, []int{200, 429, 500, 502, 503, 504}, response.StatusCode)
 	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
 		if impatient {
 			return
