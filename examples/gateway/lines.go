@@ -52,6 +52,7 @@ type line struct {
 	name    string // its first model when it was opened; empty if none is listed
 	status  http.Handler
 	figures *prometheus.Registry
+	unknown unknownClasses
 	named   atomic.Pointer[policy.Profile] // the profile, for who looks up names; nil without one
 
 	// Guarded by the lines' lock.
@@ -284,7 +285,7 @@ func (l *lines) open(backends []fleet.Backend) (*line, error) {
 		profile := opened.named.Load()
 		return profile != nil && profile.Knows(class)
 	}
-	opened.status = status.New(s, status.Config{Title: title(opened.name), Recent: recent, About: opened.about})
+	opened.status = status.New(s, status.Config{Title: title(opened.name), Recent: recent, About: opened.about, Notes: opened.notes})
 	// With a label if models are listed: then there may be several.
 	var figures prometheus.Registerer = opened.figures
 	if opened.name != "" {
@@ -293,14 +294,33 @@ func (l *lines) open(backends []fleet.Backend) (*line, error) {
 	return opened, figures.Register(turnstileprom.New(s, turnstileprom.Config{}))
 }
 
-// nameOf returns the name of a line, empty for none.
-func (l *lines) nameOf(line *proxy.Line) string {
+// find returns what belongs to a line, nil if it has gone.
+func (l *lines) find(wanted *proxy.Line) *line {
 	for _, other := range *l.current.Load() {
-		if &other.Line == line {
-			return other.name
+		if &other.Line == wanted {
+			return other
 		}
 	}
+	return nil
+}
+
+// nameOf returns the name of a line, empty for none.
+func (l *lines) nameOf(line *proxy.Line) string {
+	if found := l.find(line); found != nil {
+		return found.name
+	}
 	return ""
+}
+
+// notes tells the status page what an operator should know.
+func (l *line) notes() (notes []string) {
+	if l.Fleet.Doubted() {
+		notes = append(notes, "Health checks fail for most backends while requests succeed: the checks are not believed, all backends go on.")
+	}
+	if note := l.unknown.note(time.Now()); note != "" {
+		notes = append(notes, note)
+	}
+	return notes
 }
 
 // about tells the status page what the fleet knows of a worker.

@@ -62,6 +62,9 @@ func (m *metrics) count(o proxy.Outcome) {
 	}
 	if o.ClassUnknown {
 		m.unknown.Inc()
+		if l := m.lines.find(o.Line); l != nil {
+			l.unknown.asked(o.ClassAsked, time.Now())
+		}
 	}
 }
 

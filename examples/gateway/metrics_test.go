@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -49,6 +51,8 @@ func TestMetrics(t *testing.T) {
 	}
 	assert.Contains(t, r.log.String(), "class_unknown=true", "the log has the name")
 	assert.Contains(t, r.log.String(), "class_asked=no-such-class")
+	_, text = r.ask(http.MethodGet, "/status?view=json", "")
+	assert.Contains(t, text, `Requests ask for classes that the policy does not have: \"no-such-class\".`, "the status page shows it")
 	r.stop()
 	require.NoError(t, <-r.done)
 }
@@ -71,4 +75,23 @@ func TestAdminListen(t *testing.T) {
 	}
 	r.stop()
 	require.NoError(t, <-r.done)
+}
+
+// TestDashboard: it is JSON, and asks for what is exported.
+func TestDashboard(t *testing.T) {
+	t.Parallel()
+	board, err := os.ReadFile("dashboard.json")
+	require.NoError(t, err)
+	require.True(t, json.Valid(board))
+	source, err := os.ReadFile("metrics.go")
+	require.NoError(t, err)
+	exported := map[string]bool{}
+	for _, name := range regexp.MustCompile(`"(gateway_[a-z_]+)"`).FindAllSubmatch(source, -1) {
+		exported[string(name[1])] = true
+	}
+	shown := map[string]bool{}
+	for _, name := range regexp.MustCompile(`gateway_[a-z_]+`).FindAllString(string(board), -1) {
+		shown[strings.TrimSuffix(name, "_bucket")] = true
+	}
+	require.Equal(t, exported, shown)
 }

@@ -22,6 +22,9 @@ type Config struct {
 	// About says what the embedder knows of a worker, for example that its health
 	// check fails; nil for nothing. It is called for each worker of each answer.
 	About func(worker uint64) About
+	// Notes says what else an operator should know now, for example that a file was not
+	// taken; nil for nothing. Each is a sentence of the banner.
+	Notes func() []string
 	// Heads is how many of the waiters are shown of each class; 0 means 10, negative
 	// none.
 	Heads int
@@ -50,6 +53,8 @@ type Status struct {
 	sched.Snapshot
 	// Workers are those of which Config.About knows something.
 	Workers []About `json:"workers,omitempty"`
+	// Notes are those of Config.Notes.
+	Notes []string `json:"notes,omitempty"`
 	// History is what became of the requests of each class in the last 5 minutes.
 	History []History `json:"history"`
 	// Failures are the last events that went wrong, Recent the last of all, both
@@ -160,6 +165,11 @@ func (h *handler) status() Status {
 		Recent: recent.Events(), Failures: recent.Failures(),
 	}
 	status.History = recent.History(status.At)
+	if h.config.Notes != nil {
+		for _, note := range h.config.Notes() {
+			status.Notes = append(status.Notes, clip(note))
+		}
+	}
 	if h.config.About != nil {
 		status.Workers = h.about(status.Ranks)
 	}

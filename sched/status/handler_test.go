@@ -220,13 +220,14 @@ func TestHistory(t *testing.T) {
 func TestAbout(t *testing.T) {
 	t.Parallel()
 	since := time.Unix(7, 0).UTC()
-	h := status.New(scheduler(t), status.Config{About: func(worker uint64) status.About {
+	h := status.New(scheduler(t), status.Config{Notes: func() []string { return []string{strings.Repeat("n", 400)} }, About: func(worker uint64) status.About {
 		return status.About{Name: fmt.Sprint("gpu-", worker>>60), Reason: hostile, Since: since}
 	}})
 	var got status.Status
 	require.NoError(t, json.Unmarshal(get(t, h, "GET", "/?view=json").Body.Bytes(), &got))
 	require.Equal(t, []status.About{{Worker: 1 << 60, Name: "gpu-1", Reason: hostile, Since: since}}, got.Workers)
 	require.Positive(t, got.Uptime)
+	require.Equal(t, []string{strings.Repeat("n", 300) + "…"}, got.Notes)
 	require.WithinDuration(t, time.Now(), got.Started, time.Minute)
 }
 

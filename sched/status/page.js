@@ -117,6 +117,7 @@
         if (c.can_queue && !c.never_queues && l.usage >= l.bound) list.push(["warn", "Class " + c.name + " is full: " + l.limit + " " + count.format(l.usage) + " of " + count.format(l.bound) + ". New requests are refused."]);
       }
     }
+    for (const note of s.notes || []) list.push(["warn", note]);
     const refused = (s.history || []).map((h) => [h.class, h.slots.slice(-6).reduce((n, slot) => n + slot.refused, 0)]).filter((e) => e[1] > 0);
     if (refused.length > 0) list.push(["warn", "Refused in the last minute: " + refused.map(([name, n]) => name + " " + count.format(n)).join(", ") + "."]);
     return list;

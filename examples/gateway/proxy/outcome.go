@@ -19,13 +19,14 @@ type Outcome struct {
 	Class string
 	// ClassUnknown: it asked for a class that the policy does not have.
 	ClassUnknown bool
+	ClassAsked   string
 	Tries        int
 	// FirstByte is how long the client waited for its answer to begin; 0 if it did not.
 	FirstByte time.Duration
 }
 
 func (x *exchange) outcome() Outcome {
-	o := Outcome{Status: x.status, Line: x.line, Class: x.class, ClassUnknown: x.classUnknown(), Tries: x.tries}
+	o := Outcome{Status: x.status, Line: x.line, Class: x.class, ClassUnknown: x.classUnknown(), ClassAsked: x.asked, Tries: x.tries}
 	if full := new(sched.Error); o.Class == "" && errors.As(x.problem, &full) {
 		o.Class = full.Class
 	}
