@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -94,4 +95,18 @@ func TestDashboard(t *testing.T) {
 		shown[strings.TrimSuffix(name, "_bucket")] = true
 	}
 	require.Equal(t, exported, shown)
+}
+
+// TestUnknownClassesMakeRoom: few names are kept, and old ones give way.
+func TestUnknownClassesMakeRoom(t *testing.T) {
+	t.Parallel()
+	var u unknownClasses
+	at := time.Unix(0, 0)
+	for _, name := range strings.Split("abcdefgh", "") {
+		u.asked(name, at)
+	}
+	require.NotContains(t, u.note(at), `"f"`)
+	u.asked("later", at.Add(unknownFor+1))
+	require.Contains(t, u.note(at.Add(unknownFor+1)), `have: "later".`)
+	require.Empty(t, u.note(at.Add(3*unknownFor)))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 )
@@ -28,6 +29,7 @@ func (u *unknownClasses) asked(name string, now time.Time) {
 	if u.mu.last == nil {
 		u.mu.last = make(map[string]time.Time)
 	}
+	u.forget(now)
 	if _, found := u.mu.last[name]; found || len(u.mu.last) < mostUnknown {
 		u.mu.last[name] = now
 	}
@@ -37,12 +39,9 @@ func (u *unknownClasses) asked(name string, now time.Time) {
 func (u *unknownClasses) note(now time.Time) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.forget(now)
 	names := ""
-	for name, at := range u.mu.last {
-		if now.Sub(at) > unknownFor {
-			delete(u.mu.last, name)
-			continue
-		}
+	for name := range u.mu.last {
 		if names != "" {
 			names += ", "
 		}
@@ -52,4 +51,9 @@ func (u *unknownClasses) note(now time.Time) string {
 		return ""
 	}
 	return "Requests ask for classes that the policy does not have: " + names + ". They are served in the default family."
+}
+
+// forget makes room. REQUIRES: the lock.
+func (u *unknownClasses) forget(now time.Time) {
+	maps.DeleteFunc(u.mu.last, func(_ string, at time.Time) bool { return now.Sub(at) > unknownFor })
 }

@@ -3,6 +3,7 @@ package turnstileprom
 import (
 	"maps"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -209,13 +210,17 @@ func (c *Collector) collectWorkers(e emitter, ranks []sched.RankState) {
 		}
 		in[stateOf(r)]++
 		if c.detail != Total {
-			e.gauge(c.descs.workerInfo, 1, strconv.FormatUint(r.Rank.Worker, 10), r.Endpoint, r.Incarnation)
+			e.gauge(c.descs.workerInfo, 1, strconv.FormatUint(r.Rank.Worker, 10), valid(r.Endpoint), valid(r.Incarnation))
 		}
 	}
 	for state, n := range in {
 		e.gauge(c.descs.workersByState, n, state)
 	}
 }
+
+// valid makes a label of what the embedder chose: Prometheus takes UTF-8 only, and
+// what it does not take would be a panic.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // reasons are the errors a rejection may have. Their series exist from the start,
 // so that the first rejection is an increase.

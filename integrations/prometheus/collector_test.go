@@ -182,7 +182,7 @@ func TestWorkersByState(t *testing.T) {
 	}
 	require.Equal(t, map[string]float64{"open": 0, "overloaded": 0, "aside": 0, "draining": 0, "unavailable": 0}, states())
 	for id := range uint64(6) {
-		require.NoError(t, s.UpsertWorker(sched.Worker{ID: id + 1, Ranks: 2, Endpoint: fmt.Sprint("gpu-", id+1), Incarnation: "boot-1"}))
+		require.NoError(t, s.UpsertWorker(sched.Worker{ID: id + 1, Ranks: 2, Endpoint: fmt.Sprint("gpu-\xff", id+1), Incarnation: "boot-\xff"}))
 	}
 	require.NoError(t, s.SetAvailable([]uint64{1, 2, 3, 4, 5}))
 	require.NoError(t, s.DrainWorker(2))

@@ -27,7 +27,7 @@ type exchange struct {
 	line   *Line  // of its model
 	asked  string // the class that was asked for
 
-	waiting *time.Timer // ends the wait for a turn; nil if only the timeout does
+	waiting *time.Timer // ends the wait for a turn; nil once that has come, or if only the timeout does
 
 	pulse *pulse // nil if no comments are sent
 
@@ -150,10 +150,11 @@ func (x *exchange) inTime(whole context.Context, wait time.Duration, request *sc
 	}
 	ctx, cancel := context.WithCancelCause(whole)
 	defer cancel(nil)
-	x.waiting = time.AfterFunc(wait-time.Since(x.came), func() { cancel(errWaited) })
-	defer x.waiting.Stop()
+	timer := time.AfterFunc(wait-time.Since(x.came), func() { cancel(errWaited) })
+	defer timer.Stop()
+	x.waiting = timer
 	err := x.anywhere(ctx, request)
-	if err != nil && errors.Is(context.Cause(ctx), errWaited) {
+	if err != nil && !errors.Is(err, errWaited) && errors.Is(context.Cause(ctx), errWaited) {
 		return fmt.Errorf("%w: %w", errWaited, err)
 	}
 	return err

@@ -29,6 +29,7 @@ func unknownModel(model string) *refusal {
 
 // models lists what the backends serve.
 func (p *Proxy) models(w http.ResponseWriter, r *http.Request) {
+	defer p.flight.end(p.name(w, r))
 	if data, ok := p.modelData(w, r); ok {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": data})

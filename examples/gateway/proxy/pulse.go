@@ -17,8 +17,10 @@ type pulse struct {
 	to     http.ResponseWriter
 	id     string
 	every  time.Duration
-	header http.Header // of the answer, until it is sent
+	header http.Header // of the answer, until it is sent; the handler's alone
 
+	// mu guards what follows and all use of to, by the timer's goroutine and the
+	// handler's: it is held while a line is written, which the write deadline bounds.
 	mu struct {
 		sync.Mutex
 		timer *time.Timer // nil once the answer itself has begun

@@ -39,16 +39,22 @@ func (p *Proxy) routes() {
 	p.mux.HandleFunc("/livez", p.alive)
 	supported := strings.Join(paths, ", ") + ", /v1/models"
 	p.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		id := p.flight.begin(r.Header.Get("X-Request-Id"))
-		defer p.flight.end(id)
-		w.Header().Set("X-Request-Id", id)
+		defer p.flight.end(p.name(w, r))
 		refuse(w, &refusal{status: http.StatusNotFound, kind: kindRequest, code: "unknown_url",
 			message: fmt.Sprintf("unknown request URL: %s %s; supported are %s", r.Method, r.URL.Path, supported)})
 	})
 }
 
+// name gives a request that is not placed its id; it is in flight until that is ended.
+func (p *Proxy) name(w http.ResponseWriter, r *http.Request) (id string) {
+	id = p.flight.begin(r.Header.Get("X-Request-Id"))
+	w.Header().Set("X-Request-Id", id)
+	return id
+}
+
 // model tells of one model what the list of models says of it.
 func (p *Proxy) model(w http.ResponseWriter, r *http.Request) {
+	defer p.flight.end(p.name(w, r))
 	data, ok := p.modelData(w, r)
 	if !ok {
 		return

@@ -74,6 +74,7 @@ func TestOneModel(t *testing.T) {
 	r := newRig(t, setup{backends: []fleet.Backend{listed}})
 	response, text := r.get("/v1/models/org/name")
 	assert.Equal(t, http.StatusOK, response.StatusCode)
+	assert.NotEmpty(t, response.Header.Get("X-Request-Id"))
 	assert.JSONEq(t, `{"id":"org/name","object":"model","created":0,"owned_by":"turnstile"}`, text)
 	response, text = r.get("/v1/models/other")
 	assert.Equal(t, http.StatusNotFound, response.StatusCode)

@@ -39,11 +39,14 @@ var errSilent = errors.New("no first byte in time")
 // with http.ErrAbortHandler, by which the server breaks the client's stream too.
 func (x *exchange) try(whole context.Context, b *sched.Booking) error {
 	t := &try{exchange: x, b: b, placement: b.Placement()}
+	// A timer that has fired may still be about to end the context, in the middle of an
+	// answer: then the turn has come too late.
+	if x.waiting != nil && !x.waiting.Stop() {
+		return errWaited
+	}
+	x.waiting = nil
 	x.tries++
 	x.booked = time.Now()
-	if x.waiting != nil {
-		x.waiting.Stop()
-	}
 	x.class, x.rank, x.cached = b.Class(), t.placement.Rank, t.placement.CachedTokens
 	var err error
 	if t.target, err = url.Parse(t.placement.Endpoint); err != nil {
