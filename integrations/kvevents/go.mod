@@ -7,6 +7,7 @@ require (
 	github.com/seed-3c5df8a4/turnstile v0.0.0
 	github.com/stretchr/testify v1.12.1
 	github.com/vmihailenco/msgpack/v5 v5.4.1
+	go.uber.org/goleak v1.3.0
 )
 
 require (
