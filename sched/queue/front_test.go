@@ -103,6 +103,26 @@ func TestLaneThatPassesARankOnTheWay(t *testing.T) {
 	}
 }
 
+// Nor is it missed by the other ranks on the way if one of them has opened it.
+func TestOpenLaneThatPassesARankOnTheWay(t *testing.T) {
+	t.Parallel()
+	b := lanesInOrder(t, 2)
+	b.Add(0, named("more", 50, lane("0")))
+	b.only = map[string]RankID{"0/0": rank(1, 0)}
+	clear(b.blocked)
+	b.block("0/1")
+	b.Free(rank(1, 0))
+	b.Free(rank(2, 0))
+	if got := b.serve(); got != "0" {
+		t.Fatalf("served %q", got)
+	}
+	b.Add(0, named("urgent", 100, lane("0"), func(e *Entry[string]) { e.Priority = 1 }))
+	b.only["0/0"] = rank(2, 0) // the other is taken
+	if got := b.serve(); got != "urgent" {
+		t.Fatalf("served %q", got)
+	}
+}
+
 // When a lane goes in the middle of the questions of several ranks, all of them ask
 // the next.
 func TestAllRanksAskTheLaneAfterOneThatHasGone(t *testing.T) {

@@ -258,9 +258,11 @@ type differential struct {
 	pool *pool
 	now  int64
 	seq  uint64
-	// untold: one rank is never enough to tell; budget is what a piece of work has.
-	untold bool
-	budget int
+	// untold: one rank is never enough to tell; fills: who is served takes a rank;
+	// budget is what a piece of work has.
+	untold, fills bool
+	budget        int
+	lanes         int // how many of poolLanes requests wait in
 }
 
 func (d *differential) byte() int {
@@ -299,7 +301,8 @@ func runDifferential(tb testing.TB, data []byte) {
 	}
 	d.q, d.m = New[int](specs), newModel(specs)
 	how := d.byte()
-	d.untold, d.budget = how%4 == 3, 1+how/4*8
+	d.untold, d.fills, d.budget = how%4 == 3, how%8 >= 4, 1+how/8*16
+	d.lanes = 1 + d.byte()%len(poolLanes)
 	for len(d.data) > 0 {
 		d.step()
 		d.compare()
@@ -335,7 +338,7 @@ func (d *differential) step() {
 	case 16: // several ranks at once
 		for range 2 + d.byte()%5 {
 			r := &d.pool.ranks[d.byte()%len(d.pool.ranks)]
-			d.load(r, max(r.level-1-d.byte()%4, 0))
+			d.load(r, max(r.level-1-d.byte()%6, 0))
 		}
 	case 15:
 		d.note("open all")
@@ -344,7 +347,7 @@ func (d *differential) step() {
 }
 
 func (d *differential) add() {
-	l := poolLanes[d.byte()%len(poolLanes)]
+	l := poolLanes[d.byte()%d.lanes]
 	wishes := d.byte()
 	d.seq++
 	e := &Entry[int]{
@@ -441,7 +444,22 @@ func (d *differential) serve() (served bool) {
 	d.q.Commit()
 	d.m = next
 	d.m.remove(want)
+	if d.fills {
+		d.fill(want)
+	}
 	return true
+}
+
+// fill has the first rank that could serve a request be busy with it.
+func (d *differential) fill(e *Entry[int]) {
+	lane := slices.IndexFunc(poolLanes, func(l poolLane) bool { return l.key == e.Lane })
+	for i := range d.pool.ranks {
+		if r := &d.pool.ranks[i]; poolLanes[lane].serves(r.id) && !r.busy(e.class, d.now) {
+			r.level, r.idleAt = len(d.m.specs), NoDue
+			d.note("rank %v is taken", r.id)
+			return
+		}
+	}
 }
 
 func (d *differential) serveAll() {
@@ -518,7 +536,7 @@ func (d *differential) compare() {
 
 func TestAgainstModel(t *testing.T) {
 	t.Parallel()
-	seeds := uint64(48)
+	seeds := uint64(96)
 	if testing.Short() {
 		seeds /= 8
 	}

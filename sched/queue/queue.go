@@ -106,8 +106,9 @@ func (q *Queue[T]) Add(class int, e *Entry[T]) {
 	if c.maxAge > 0 {
 		l.age.push(e)
 	}
-	if l.blocked && (l.order.top() == e || c.maxAge > 0 && l.age.top() == e) && l.mayBePassed() {
-		l.blocked = false
+	if (l.order.top() == e || c.maxAge > 0 && l.age.top() == e) && l.mayBePassed() {
+		// The ranks on their way may be past its new place: look at all.
+		l.blocked, l.asked = false, false
 	}
 	c.settleLane(l)
 	l.enter(e)

@@ -73,6 +73,13 @@ func frontTable() []Mutation {
 			Test:      queueTest("TestLaneThatPassesARankOnTheWay"),
 		},
 		{
+			Name:      "look at no more than its rank for a lane that comes to stand ahead",
+			Breaks:    "the other ranks on the way do not come to it any more",
+			Invariant: "3",
+			Edits:     edit(queueFile, "		l.blocked, l.asked = false, false\n", "		l.blocked = false\n"),
+			Test:      queueTest("TestOpenLaneThatPassesARankOnTheWay"),
+		},
+		{
 			Name:      "look at a lane anew again and again",
 			Breaks:    "whoever looks at every lane stays at the first that cannot run",
 			Invariant: "6",
