@@ -4,7 +4,9 @@ import "math/bits"
 
 // settle draws the winner of a contest that the loose ranks join.
 func (x *LoadIndex) settle(q *Query, c *contest) (f Found, ok bool) {
-	if len(q.loose) == 0 {
+	// Of what the heads say, some may be ranks that may not be found.
+	unsure := q.Among != nil && !c.listed
+	if len(q.loose) == 0 && !unsure {
 		f, ok = x.draw(q, c)
 		if c.ties > 1 {
 			f.Others = c.key
@@ -12,9 +14,11 @@ func (x *LoadIndex) settle(q *Query, c *contest) (f Found, ok bool) {
 		return f, ok
 	}
 	exact, ties, others := c.key, c.ties, c.others
-	x.judgeBelow(q, c)
+	if len(q.loose) > 0 {
+		x.judgeBelow(q, c)
+	}
 	if c.key < exact {
-		ties, others = 0, exact
+		ties, others, unsure = 0, exact, false
 	}
 	known, open := 0, 0 // loose ranks that have the least key, or may have it
 	for i := range q.loose {
@@ -27,15 +31,26 @@ func (x *LoadIndex) settle(q *Query, c *contest) (f Found, ok bool) {
 			open++
 		}
 	}
-	for range draws {
-		if open == 0 {
+	for range min(draws, ties+known+open) {
+		if open == 0 && !unsure {
 			break
 		}
-		nth := int(Below(q.Rand, uint64(ties+known+open)))
+		nth := 0
+		if loose := known + open; loose > 0 && ties+loose > 1 {
+			nth = int(Below(q.Rand, uint64(ties+loose)))
+		}
 		if nth < ties {
-			f, ok = x.draw(q, c)
-			f.Others = c.key
-			return f, ok
+			if f, ok = x.draw(q, c); !ok {
+				return Found{}, false
+			}
+			if unsure && f.Shard != nil && q.Among[f.spot/groupSize]>>(f.spot%groupSize)&1 == 0 {
+				continue
+			}
+			f.Others = min(f.Others, others)
+			if known+open > 0 {
+				f.Others = c.key
+			}
+			return f, true
 		}
 		r := q.nthAt(c.key, nth-ties)
 		if !r.judged {
@@ -46,6 +61,14 @@ func (x *LoadIndex) settle(q *Query, c *contest) (f Found, ok bool) {
 			}
 		}
 		return x.found(r.spot, c.key, c.key)
+	}
+	if unsure {
+		listed, ok := x.list(q)
+		if !ok {
+			return Found{}, false
+		}
+		*c = listed
+		return x.settle(q, c)
 	}
 	for i := range q.loose {
 		if r := &q.loose[i]; !r.judged && r.key == c.key {

@@ -198,6 +198,17 @@ func TestTiedRanksAreDrawnEvenly(t *testing.T) {
 			p.now = 20
 			p.among(func(i int) bool { return i%4 != 0 })
 		}},
+		"decayed and one left out": {ranks: 200, set: func(p *indexedPool) {
+			p.load(func(i int) bool { return i%3 == 0 }, 10)
+			p.now = 20
+			p.among(func(i int) bool { return i != 77 })
+		}},
+		"few decayed, none else": {ranks: 200, set: func(p *indexedPool) {
+			p.load(func(i int) bool { return i%40 != 0 }, 1000)
+			p.load(func(i int) bool { return i%40 == 0 }, 10)
+			p.now = 20
+			p.among(func(i int) bool { return i != 77 && i != 0 })
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -262,14 +273,19 @@ func TestSearchReadsLittle(t *testing.T) {
 		set          func(*indexedPool)
 		read, judged int
 	}{
-		"idle":             {read: 200},
-		"loaded":           {set: func(p *indexedPool) { p.loadRandomly() }, read: 200},
-		"one left out":     {set: func(p *indexedPool) { p.loadRandomly(); p.among(func(i int) bool { return i != 77 }) }, read: 200},
-		"half, idle":       {set: func(p *indexedPool) { p.among(func(i int) bool { return i%2 == 0 }) }, read: 1000},
-		"half":             {set: func(p *indexedPool) { p.loadRandomly(); p.among(func(i int) bool { return i%2 == 0 }) }, read: 2000},
-		"one decays":       {set: func(p *indexedPool) { p.loadRandomly(); p.load(func(i int) bool { return i == 77 }, 1000) }, read: 250, judged: 1},
-		"a few decay":      {set: func(p *indexedPool) { p.loadRandomly(); p.load(func(i int) bool { return i%100 == 0 }, 1000) }, read: 250, judged: 21},
-		"half decay":       {set: func(p *indexedPool) { p.query.By = ByPrefill; p.load(func(i int) bool { return i%2 == 0 }, 1000) }, read: 1300, judged: 24},
+		"idle":         {read: 200},
+		"loaded":       {set: func(p *indexedPool) { p.loadRandomly() }, read: 200},
+		"one left out": {set: func(p *indexedPool) { p.loadRandomly(); p.among(func(i int) bool { return i != 77 }) }, read: 200},
+		"half, idle":   {set: func(p *indexedPool) { p.among(func(i int) bool { return i%2 == 0 }) }, read: 1000},
+		"half":         {set: func(p *indexedPool) { p.loadRandomly(); p.among(func(i int) bool { return i%2 == 0 }) }, read: 2000},
+		"one decays":   {set: func(p *indexedPool) { p.loadRandomly(); p.load(func(i int) bool { return i == 77 }, 1000) }, read: 250, judged: 1},
+		"a few decay":  {set: func(p *indexedPool) { p.loadRandomly(); p.load(func(i int) bool { return i%100 == 0 }, 1000) }, read: 250, judged: 21},
+		"half decay":   {set: func(p *indexedPool) { p.query.By = ByPrefill; p.load(func(i int) bool { return i%2 == 0 }, 1000) }, read: 1300, judged: 24},
+		"some decay, one left out": {set: func(p *indexedPool) {
+			p.query.By = ByPrefill
+			p.load(func(i int) bool { return i%16 == 0 }, 1000)
+			p.among(func(i int) bool { return i != 77 })
+		}, read: 300, judged: 2},
 		"one out of range": {set: func(p *indexedPool) { p.book(77, 1<<60) }, read: 250},
 		"most out of range": {set: func(p *indexedPool) {
 			for i := range 2000 {

@@ -40,23 +40,6 @@ func (q *Query) gather(x *LoadIndex, group int, ranks uint64) {
 	}
 }
 
-// contenders reports whether a loose rank may be as low as key.
-func (q *Query) contenders(key int64) bool {
-	for i := range q.loose {
-		if q.loose[i].key <= key {
-			return true
-		}
-	}
-	return false
-}
-
-// bound has what was found know of the loose ranks, none of which is in question.
-func (q *Query) bound(f *Found) {
-	for i := range q.loose {
-		f.Others = min(f.Others, q.loose[i].key)
-	}
-}
-
 // judgeBelow judges the loose ranks that may be below the least key, and has it
 // fall as far. It begins with the lowest bound, which is the likeliest to spare it
 // the others.

@@ -72,22 +72,6 @@ func (x *LoadIndex) least(q *Query) (f Found, ok bool) {
 		if c, ok = x.leaders(q); !ok {
 			return Found{}, false
 		}
-		if q.Among != nil {
-			if !q.contenders(c.key) {
-				for range min(draws, c.ties) {
-					if f, ok = x.draw(q, &c); !ok {
-						return Found{}, false
-					}
-					if f.Shard == nil || q.Among[f.spot/groupSize]>>(f.spot%groupSize)&1 != 0 {
-						q.bound(&f)
-						return f, true
-					}
-				}
-			}
-			if c, ok = x.list(q); !ok {
-				return Found{}, false
-			}
-		}
 	}
 	return x.settle(q, &c)
 }
