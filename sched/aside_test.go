@@ -81,8 +81,7 @@ func TestSetAside(t *testing.T) {
 func TestAsideEndsForRequestsThatWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
-		addWorkers(t, s, 2)
+		s := under(t, queueing, 2)
 		blocker, err := s.Schedule(t.Context(), &sched.Request{ID: "blocker", ISL: 100, Pin: &sched.RankID{Worker: 2}})
 		require.NoError(t, err)
 		require.NoError(t, s.SetAside(1, 3*time.Second))
@@ -124,8 +123,7 @@ func TestPoolIsReplacedWhole(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
-				require.NoError(t, s.UpsertWorker(sched.Worker{ID: 1, Ranks: 1}))
+				s := under(t, queueing, 1)
 				require.NoError(t, s.SetAvailable([]uint64{1}))
 				require.NoError(t, s.SetOverloaded([]uint64{2}))
 				_, err := s.Schedule(t.Context(), &sched.Request{ID: "old", ISL: 10})
@@ -161,8 +159,7 @@ func TestPoolIsReplacedWhole(t *testing.T) {
 func TestAnotherIncarnation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
-		require.NoError(t, s.UpsertWorker(sched.Worker{ID: 1, Ranks: 1}))
+		s := under(t, queueing, 1)
 		old, err := s.Schedule(t.Context(), &sched.Request{ID: "old", ISL: 10, Blocks: []uint64{1}})
 		require.NoError(t, err)
 		// The first name is adopted, and nothing said of it is lost.
@@ -242,8 +239,7 @@ func TestDoSetsAside(t *testing.T) {
 func TestDoSetsAsideFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
-		addWorkers(t, s, 1)
+		s := under(t, queueing, 1)
 		began := time.Now()
 		waited := make(chan time.Duration, 1)
 		r := &sched.Request{ID: "r", ISL: 100}

@@ -167,8 +167,7 @@ func TestMissingArguments(t *testing.T) {
 // Sums of tokens that exceed 64 bits come back to exactly zero.
 func TestHugeRequests(t *testing.T) {
 	t.Parallel()
-	s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
-	addWorkers(t, s, 1)
+	s := under(t, queueing, 1)
 	hold := schedule(t, s, sched.Request{ID: "hold", ISL: math.MaxInt64})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup

@@ -147,8 +147,7 @@ func TestBrokenClockStandsStill(t *testing.T) {
 // else is going on.
 func TestRecheckOfManyLanesEnds(t *testing.T) {
 	t.Parallel()
-	s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
-	addWorkers(t, s, 64)
+	s := under(t, queueing, 64)
 	var held []*sched.Booking
 	for w := range uint64(64) {
 		held = append(held, schedule(t, s, sched.Request{ID: fmt.Sprint("held ", w), ISL: 10, Pin: pin(w + 1)}))

@@ -67,8 +67,7 @@ func spread(t *testing.T, sel selector.Selector, ranks, repetitions int) {
 func TestThresholdZeroNeverAdmitsASecondPrefill(t *testing.T) {
 	t.Parallel()
 	ctx := withTimeout(t)
-	s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
-	addWorkers(t, s, 16)
+	s := under(t, queueing, 16)
 	var running [17]atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 1000 {
@@ -94,8 +93,7 @@ func TestLimitHoldsUnderABurst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(withTimeout(t))
-		s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
-		addWorkers(t, s, 100)
+		s := under(t, queueing, 100)
 		admitted := make(chan *sched.Booking, 1000)
 		var wg sync.WaitGroup
 		for i := range 1000 {
@@ -126,8 +124,7 @@ func TestLimitHoldsUnderABurst(t *testing.T) {
 func TestCancelledWaitersCostTheLiveOneNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
-		addWorkers(t, s, 1)
+		s := under(t, queueing, 1)
 		ctx := withTimeout(t)
 		hold, err := s.Schedule(ctx, &sched.Request{ID: "hold", ISL: 10})
 		require.NoError(t, err)

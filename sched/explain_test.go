@@ -100,8 +100,7 @@ func (w *world) anyRank() *sched.RankID {
 // asked for by its family, counts as unknown too.
 func TestExplainNamesAnUnknownClass(t *testing.T) {
 	t.Parallel()
-	s := newScheduler(t, sched.Config{Profile: policyOf(t, matrix)})
-	addWorkers(t, s, 1)
+	s := under(t, matrix, 1)
 	for asked, want := range map[string][2]string{
 		"": {"a-all", ""}, "a": {"a-all", ""}, "b": {"b-all", ""}, "x": {"x", ""},
 		"bogus": {"a-all", "bogus"}, "b-all": {"a-all", "b-all"},
@@ -492,8 +491,7 @@ func TestExplainNeedsNoTurn(t *testing.T) {
 // Both may be called while everything moves.
 func TestExplainWhileEverythingMoves(t *testing.T) {
 	t.Parallel()
-	s := newScheduler(t, sched.Config{Profile: policyOf(t, explained)})
-	addWorkers(t, s, 3)
+	s := under(t, explained, 3)
 	ctx, stop := context.WithCancel(t.Context())
 	var callers, churn sync.WaitGroup
 	for caller := range 8 {

@@ -78,8 +78,7 @@ func TestWhatWasNotMadeIsAnError(t *testing.T) {
 func TestZeroValuesAreNoPanic(t *testing.T) {
 	t.Parallel()
 	scheduler := func() *sched.Scheduler {
-		s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
-		addWorkers(t, s, 1)
+		s := under(t, queueing, 1)
 		return s
 	}
 	closed := func() any {

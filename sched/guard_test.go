@@ -152,8 +152,7 @@ func TestGuardEndsWithItsRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newScheduler(t, sched.Config{Profile: policyOf(t, guarding)})
-				addWorkers(t, s, 1)
+				s := under(t, guarding, 1)
 				schedule(t, s, sched.Request{ID: "fills", ISL: 90, Class: "open"})
 				ctx, leave := context.WithTimeout(t.Context(), 10*time.Second)
 				defer leave()

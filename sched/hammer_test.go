@@ -30,8 +30,7 @@ func hammerRounds() int {
 func TestReleaseRacesWithAnArrival(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
-		addWorkers(t, s, 1)
+		s := under(t, queueing, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		for round := range hammerRounds() {
@@ -56,8 +55,7 @@ func TestReleaseRacesWithAnArrival(t *testing.T) {
 func TestReleaseRacesWithLeavers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
-		addWorkers(t, s, 1)
+		s := under(t, queueing, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		for round := range hammerRounds() / 2 {
@@ -92,8 +90,7 @@ func TestReleaseRacesWithLeavers(t *testing.T) {
 // Of two who come at once for one free place, one gets it.
 func TestOnePlaceIsBookedOnce(t *testing.T) {
 	t.Parallel()
-	s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
-	addWorkers(t, s, 1)
+	s := under(t, queueing, 1)
 	for round := range hammerRounds() {
 		var bookings [2]*sched.Booking
 		var wg sync.WaitGroup

@@ -29,8 +29,7 @@ func TestRatioIsNotOverrun(t *testing.T) {
 		rounds = 5
 	}
 	for range rounds {
-		s := newScheduler(t, sched.Config{Profile: policyOf(t, halfBusy)})
-		addWorkers(t, s, ranks)
+		s := under(t, halfBusy, ranks)
 		var admitted atomic.Int64
 		var wg sync.WaitGroup
 		for c := range callers {
@@ -55,8 +54,7 @@ func TestRatioIsNotOverrun(t *testing.T) {
 // An admission with a ratio asks for no rank's lock but that of the rank it books on.
 func TestRatioLocksNoOtherRank(t *testing.T) {
 	t.Parallel()
-	s := newScheduler(t, sched.Config{Profile: policyOf(t, halfBusy)})
-	addWorkers(t, s, 40)
+	s := under(t, halfBusy, 40)
 	unlock := sched.LockRank(s, sched.RankID{Worker: 40})
 	b, err := s.Schedule(t.Context(), &sched.Request{ID: "a", ISL: 100, Prefer: &sched.RankID{Worker: 7}})
 	unlock()

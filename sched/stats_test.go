@@ -17,8 +17,7 @@ import (
 func TestWaitsAreMeasuredByClass(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScheduler(t, sched.Config{Profile: policyOf(t, mixed)})
-		addWorkers(t, s, 1)
+		s := under(t, mixed, 1)
 		stats := s.Stats()
 		require.Zero(t, stats.Classes[0].Waits.Count())
 		require.Zero(t, stats.EpochSizes.Count())
@@ -66,8 +65,7 @@ func TestWaitsAreMeasuredByClass(t *testing.T) {
 // whatever becomes of the profile, and the sums count for all.
 func TestDecisionsAreCountedByClass(t *testing.T) {
 	t.Parallel()
-	s := newScheduler(t, sched.Config{Profile: policyOf(t, mixed)})
-	addWorkers(t, s, 1)
+	s := under(t, mixed, 1)
 	class := func(name string) sched.ClassStats {
 		for _, c := range s.Stats().Classes {
 			if c.Name == name {
@@ -116,8 +114,7 @@ func TestDecisionsAreCountedByClass(t *testing.T) {
 // outlive their class.
 func TestClassesComeAndGo(t *testing.T) {
 	t.Parallel()
-	s := newScheduler(t, sched.Config{Profile: policyOf(t, mixed)})
-	addWorkers(t, s, 1)
+	s := under(t, mixed, 1)
 	held := schedule(t, s, sched.Request{ID: "held", Class: "open"})
 	const swaps = 400
 	for i := range swaps {

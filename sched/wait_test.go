@@ -31,8 +31,7 @@ func schedule(t *testing.T, s *sched.Scheduler, r sched.Request) *sched.Booking 
 func TestWaitingInABubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
-		addWorkers(t, s, 1)
+		s := under(t, queueing, 1)
 		hold := schedule(t, s, sched.Request{ID: "hold", ISL: 10})
 
 		var due, late, waited error
@@ -79,8 +78,7 @@ policy_classes:
   - {name: batch, quantum: 1}
 `
 	synctest.Test(t, func(t *testing.T) {
-		s := newScheduler(t, sched.Config{Profile: policyOf(t, profile)})
-		addWorkers(t, s, 1)
+		s := under(t, profile, 1)
 		for i, c := range []struct {
 			asked string
 			isl   int64
@@ -113,8 +111,7 @@ policy_classes:
 func TestDecayIsActedOnAtItsInstant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScheduler(t, sched.Config{Profile: policyOf(t, mixed)})
-		addWorkers(t, s, 1)
+		s := under(t, mixed, 1)
 		ten := 10 * time.Second
 		hold := schedule(t, s, sched.Request{ID: "hold", ISL: 200, ExpectedPrefill: &ten})
 		start := time.Now()
@@ -197,8 +194,7 @@ func TestCloseAndShutdown(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
-				addWorkers(t, s, 1)
+				s := under(t, queueing, 1)
 				hold := schedule(t, s, sched.Request{ID: "hold", ISL: 10})
 				var waited error
 				go func() { _, waited = s.Schedule(t.Context(), &sched.Request{ID: "waits", ISL: 10}) }()
@@ -225,8 +221,7 @@ func TestCloseAndShutdown(t *testing.T) {
 func TestShutdownServesThoseWhoWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
-		addWorkers(t, s, 1)
+		s := under(t, queueing, 1)
 		hold := schedule(t, s, sched.Request{ID: "hold", ISL: 10})
 		var waited, shut error
 		go func() {
@@ -256,8 +251,7 @@ func TestShutdownServesThoseWhoWait(t *testing.T) {
 // A grant that raced with the end of the context is undone, whoever won.
 func TestGrantRacesWithCancel(t *testing.T) {
 	t.Parallel()
-	s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
-	addWorkers(t, s, 1)
+	s := under(t, queueing, 1)
 	for range 2000 {
 		hold := schedule(t, s, sched.Request{ID: "hold", ISL: 10})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -286,8 +280,7 @@ func TestRecheckReturns(t *testing.T) {
 	t.Parallel()
 	idle := newScheduler(t, sched.Config{})
 	require.NoError(t, idle.Recheck(t.Context()))
-	s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
-	addWorkers(t, s, 1)
+	s := under(t, queueing, 1)
 	require.NoError(t, s.Recheck(t.Context()))
 	require.NoError(t, s.Close())
 	require.NoError(t, s.Recheck(t.Context()))
@@ -368,8 +361,7 @@ func TestOverlapRefresh(t *testing.T) {
 func TestSetProfileAtRunTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScheduler(t, sched.Config{Profile: policyOf(t, queueing)})
-		addWorkers(t, s, 1)
+		s := under(t, queueing, 1)
 		hold := schedule(t, s, sched.Request{ID: "hold", ISL: 10})
 		var b *sched.Booking
 		go func() { b = schedule(t, s, sched.Request{ID: "waits", ISL: 10}) }()

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-3c5df8a4/turnstile/internal/testkit"
 	"github.com/seed-3c5df8a4/turnstile/sched"
 	"github.com/seed-3c5df8a4/turnstile/sched/clock"
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
@@ -28,67 +29,11 @@ import (
 // What went wrong in schedulers in the field, each as a test. FAILURES.md lists
 // them all; those that are stories in steps are scripts.
 
-// onePrefill is a profile whose ranks work on one prompt at a time.
-const onePrefill = `
-default_policy_family: f
-uncached_isl_buckets: [{min_tokens: 0, bucket: all}]
-policy_classes:
-  - {name: f, policy_family: f, cache_bucket: all, quantum: 1000, prefill_busy_threshold: 0}
-`
-
-func profileOf(t *testing.T, text string) *policy.Profile {
-	t.Helper()
-	file, err := policy.Parse([]byte(text))
-	require.NoError(t, err)
-	return file.For("")
-}
-
 func schedulerWith(t *testing.T, workers int, config sched.Config, opts ...sched.Option) *sched.Scheduler {
 	t.Helper()
-	config.BlockSize = 16
-	s, err := sched.New(config, opts...)
-	require.NoError(t, err)
+	s := testkit.Scheduler(t, config, workers, opts...)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	for i := range workers {
-		require.NoError(t, s.UpsertWorker(sched.Worker{ID: uint64(i + 1), Ranks: 1, Endpoint: fmt.Sprintf("host-%d", i+1)}))
-	}
 	return s
-}
-
-func bounded(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// inLine counts the requests that have their place in line. Stats.Waiting may be
-// ahead of it.
-func inLine(s *sched.Scheduler) (n int64) {
-	for _, class := range s.Stats().Classes {
-		n += class.Pending
-	}
-	return n
-}
-
-func requireWaiting(t *testing.T, s *sched.Scheduler, n int64) {
-	t.Helper()
-	require.Eventually(t, func() bool { return inLine(s) == n }, time.Minute, 100*time.Microsecond)
-	require.NoError(t, s.Settle(bounded(t)))
-}
-
-func requireNothingLeft(t *testing.T, s *sched.Scheduler) {
-	t.Helper()
-	require.NoError(t, s.Settle(bounded(t)))
-	stats := s.Stats()
-	require.Zero(t, stats.Live)
-	require.Zero(t, stats.Waiting)
-	for _, c := range stats.Classes {
-		require.Zero(t, c.Pending+c.Tokens+c.Cached, c.Name)
-	}
-	for _, l := range s.Loads() {
-		require.Zero(t, l.PrefillTokens+l.Blocks+l.Requests, l.Rank)
-	}
 }
 
 // 4. Equal workers: ties do not always go to the first.
@@ -110,7 +55,7 @@ func TestFailure04TiesAreSpread(t *testing.T) {
 func TestFailure09SlowLookupHoldsUpNobodyElse(t *testing.T) {
 	manual := clock.NewManual(time.Unix(1000, 0))
 	looking := make(chan struct{}, 1)
-	s := schedulerWith(t, 2, sched.Config{Profile: profileOf(t, onePrefill), RefreshAfter: time.Second},
+	s := schedulerWith(t, 2, sched.Config{Profile: testkit.Profile(t, testkit.Queueing), RefreshAfter: time.Second},
 		sched.WithClock(manual),
 		sched.WithOverlapRefresher(func(ctx context.Context, _ []uint64) ([]sched.Overlap, error) {
 			looking <- struct{}{}
@@ -119,13 +64,13 @@ func TestFailure09SlowLookupHoldsUpNobodyElse(t *testing.T) {
 		}))
 	hold, err := s.Schedule(t.Context(), &sched.Request{ID: "hold", ISL: 10, Pin: &sched.RankID{Worker: 1}})
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(bounded(t))
+	ctx, cancel := context.WithCancel(testkit.WithTimeout(t))
 	looked := make(chan error, 1)
 	go func() {
 		_, err := s.Schedule(ctx, &sched.Request{ID: "slow", ISL: 10, Blocks: []uint64{1}, Pin: &sched.RankID{Worker: 1}})
 		looked <- err
 	}()
-	requireWaiting(t, s, 1)
+	testkit.UntilQueued(t, s, 1)
 	manual.Advance(2 * time.Second)
 	require.NoError(t, hold.Release())
 	<-looking
@@ -134,27 +79,27 @@ func TestFailure09SlowLookupHoldsUpNobodyElse(t *testing.T) {
 	require.NoError(t, err)
 	next := make(chan *sched.Booking, 1)
 	go func() {
-		b, err := s.Schedule(bounded(t), &sched.Request{ID: "next", ISL: 10, Pin: &sched.RankID{Worker: 2}})
+		b, err := s.Schedule(testkit.WithTimeout(t), &sched.Request{ID: "next", ISL: 10, Pin: &sched.RankID{Worker: 2}})
 		assert.NoError(t, err)
 		next <- b
 	}()
-	requireWaiting(t, s, 1)
+	testkit.UntilQueued(t, s, 1)
 	require.NoError(t, b.Release())
 	require.NoError(t, (<-next).Release())
 	cancel()
 	require.ErrorIs(t, <-looked, sched.ErrCanceled)
-	requireNothingLeft(t, s)
+	testkit.RequireIdle(t, s)
 }
 
 // 12. Callers that abort at any moment leave no phantom load.
 func TestFailure12AbortsLeaveNoLoad(t *testing.T) {
-	for _, profile := range []*policy.Profile{nil, profileOf(t, onePrefill)} {
+	for _, profile := range []*policy.Profile{nil, testkit.Profile(t, testkit.Queueing)} {
 		s := schedulerWith(t, 2, sched.Config{Profile: profile})
 		var wg sync.WaitGroup
 		for c := range 8 {
 			wg.Go(func() {
 				for i := range 1000 / 8 {
-					ctx, cancel := context.WithCancel(bounded(t))
+					ctx, cancel := context.WithCancel(testkit.WithTimeout(t))
 					go cancel()
 					_ = s.Do(ctx, &sched.Request{ID: fmt.Sprintf("%d.%d", c, i), ISL: 10}, func(ctx context.Context, _ *sched.Booking) error {
 						<-ctx.Done()
@@ -164,7 +109,7 @@ func TestFailure12AbortsLeaveNoLoad(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		requireNothingLeft(t, s)
+		testkit.RequireIdle(t, s)
 	}
 }
 
@@ -195,13 +140,13 @@ func TestFailure16AllEndedIsZero(t *testing.T) {
 	for _, b := range live {
 		require.NoError(t, b.Release())
 	}
-	requireNothingLeft(t, s)
+	testkit.RequireIdle(t, s)
 }
 
 // 18, 19. A limit of ten, and ten failures of each kind: the limit is free again.
 func TestFailure18EveryWayOutReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := schedulerWith(t, 10, sched.Config{Profile: profileOf(t, onePrefill)})
+		s := schedulerWith(t, 10, sched.Config{Profile: testkit.Profile(t, testkit.Queueing)})
 		boom := errors.New("boom")
 		ways := map[string]func(context.Context, context.CancelFunc) error{
 			"error":   func(context.Context, context.CancelFunc) error { return boom },
@@ -217,7 +162,7 @@ func TestFailure18EveryWayOutReleases(t *testing.T) {
 			for i := range 10 {
 				wg.Go(func() {
 					defer func() { _ = recover() }()
-					ctx, cancel := context.WithTimeout(bounded(t), 20*time.Millisecond)
+					ctx, cancel := context.WithTimeout(testkit.WithTimeout(t), 20*time.Millisecond)
 					defer cancel()
 					r := &sched.Request{ID: fmt.Sprintf("%s-%d", name, i), ISL: 10, Pin: &sched.RankID{Worker: uint64(i + 1)}}
 					_ = s.Do(ctx, r, func(ctx context.Context, _ *sched.Booking) error {
@@ -228,7 +173,7 @@ func TestFailure18EveryWayOutReleases(t *testing.T) {
 			}
 			wg.Wait()
 			require.EqualValues(t, 10, ran.Load(), name)
-			requireNothingLeft(t, s)
+			testkit.RequireIdle(t, s)
 		}
 	})
 }
@@ -236,7 +181,7 @@ func TestFailure18EveryWayOutReleases(t *testing.T) {
 // 19. Panics anywhere in the embedder's code leave nothing behind.
 func TestFailure19PanicsLeaveNothing(t *testing.T) {
 	manual := clock.NewManual(time.Unix(1000, 0))
-	s := schedulerWith(t, 1, sched.Config{Profile: profileOf(t, onePrefill), RefreshAfter: time.Second, Selector: panicky{}},
+	s := schedulerWith(t, 1, sched.Config{Profile: testkit.Profile(t, testkit.Queueing), RefreshAfter: time.Second, Selector: panicky{}},
 		sched.WithClock(manual),
 		sched.WithDecisionHook(func(sched.Decision) { panic("hook") }),
 		sched.WithPrefillEstimator(func(sched.PrefillWork) (time.Duration, bool) { panic("estimator") }),
@@ -248,16 +193,16 @@ func TestFailure19PanicsLeaveNothing(t *testing.T) {
 	require.NoError(t, err)
 	waited := make(chan *sched.Booking, 1)
 	go func() {
-		b, err := s.Schedule(bounded(t), &sched.Request{ID: "waits", ISL: 10, Blocks: []uint64{1}, Pin: pin})
+		b, err := s.Schedule(testkit.WithTimeout(t), &sched.Request{ID: "waits", ISL: 10, Blocks: []uint64{1}, Pin: pin})
 		assert.NoError(t, err)
 		waited <- b
 	}()
 	go func() { // and fails in the turn
-		_, err := s.Schedule(bounded(t), &sched.Request{ID: "fails", ISL: 10})
+		_, err := s.Schedule(testkit.WithTimeout(t), &sched.Request{ID: "fails", ISL: 10})
 		assert.ErrorIs(t, err, sched.ErrSelector)
 		waited <- nil
 	}()
-	requireWaiting(t, s, 2)
+	testkit.UntilQueued(t, s, 2)
 	manual.Advance(2 * time.Second)
 	require.NoError(t, hold.Release())
 	for range 2 {
@@ -265,7 +210,7 @@ func TestFailure19PanicsLeaveNothing(t *testing.T) {
 			require.NoError(t, b.Release())
 		}
 	}
-	requireNothingLeft(t, s)
+	testkit.RequireIdle(t, s)
 }
 
 type panicky struct{}
@@ -305,7 +250,7 @@ func TestFailure20NewWorkersAreWholeAtOnce(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
-	requireNothingLeft(t, s)
+	testkit.RequireIdle(t, s)
 }
 
 // 24. Selection and counting are one step: equal workers differ by one at most.
@@ -317,7 +262,7 @@ func TestFailure24ConcurrentPicksSpread(t *testing.T) {
 		for i := range bookings {
 			wg.Go(func() {
 				var err error
-				bookings[i], err = s.Schedule(bounded(t), &sched.Request{ID: fmt.Sprintf("%d.%d", round, i), ISL: 10})
+				bookings[i], err = s.Schedule(testkit.WithTimeout(t), &sched.Request{ID: fmt.Sprintf("%d.%d", round, i), ISL: 10})
 				assert.NoError(t, err)
 			})
 		}
@@ -336,8 +281,8 @@ func TestFailure24ConcurrentPicksSpread(t *testing.T) {
 // 25. A burst of 1,000 against 100 slots: 100 run, each has a worker, and nobody
 // is told that there is none.
 func TestFailure25BurstAgainstALimit(t *testing.T) {
-	s := schedulerWith(t, 100, sched.Config{Profile: profileOf(t, onePrefill)})
-	ctx, cancel := context.WithCancel(bounded(t))
+	s := schedulerWith(t, 100, sched.Config{Profile: testkit.Profile(t, testkit.Queueing)})
+	ctx, cancel := context.WithCancel(testkit.WithTimeout(t))
 	var running, most atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 1000 {
@@ -357,17 +302,17 @@ func TestFailure25BurstAgainstALimit(t *testing.T) {
 	wg.Wait()
 	cancel()
 	require.LessOrEqual(t, most.Load(), int64(100))
-	requireNothingLeft(t, s)
+	testkit.RequireIdle(t, s)
 }
 
 // 28. A cancel that races with the grant: it is booked and told, or neither.
 func TestFailure28CancelRacesWithTheGrant(t *testing.T) {
-	s := schedulerWith(t, 1, sched.Config{Profile: profileOf(t, onePrefill)})
+	s := schedulerWith(t, 1, sched.Config{Profile: testkit.Profile(t, testkit.Queueing)})
 	granted, cancelled := 0, 0
 	for i := range 2000 {
 		hold, err := s.Schedule(t.Context(), &sched.Request{ID: "hold", ISL: 10})
 		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(bounded(t))
+		ctx, cancel := context.WithCancel(testkit.WithTimeout(t))
 		done := make(chan error, 1)
 		go func() {
 			b, err := s.Schedule(ctx, &sched.Request{ID: "r", ISL: 10})
@@ -376,7 +321,7 @@ func TestFailure28CancelRacesWithTheGrant(t *testing.T) {
 			}
 			done <- err
 		}()
-		for inLine(s) == 0 {
+		for testkit.InLine(s) == 0 {
 			runtime.Gosched()
 		}
 		both := []func(){cancel, func() { assert.NoError(t, hold.Release()) }}
@@ -393,19 +338,19 @@ func TestFailure28CancelRacesWithTheGrant(t *testing.T) {
 		require.Eventually(t, func() bool { return s.Stats().Live == 0 }, time.Minute, 10*time.Microsecond)
 	}
 	t.Logf("%d granted, %d cancelled", granted, cancelled)
-	requireNothingLeft(t, s)
+	testkit.RequireIdle(t, s)
 }
 
 // 29. Submissions race with the end: all are answered.
 func TestFailure29ShutdownAnswersEveryone(t *testing.T) {
 	for round := range 100 {
-		s := schedulerWith(t, 1, sched.Config{Profile: profileOf(t, onePrefill)})
+		s := schedulerWith(t, 1, sched.Config{Profile: testkit.Profile(t, testkit.Queueing)})
 		hold, err := s.Schedule(t.Context(), &sched.Request{ID: "hold", ISL: 10})
 		require.NoError(t, err)
 		var wg sync.WaitGroup
 		for i := range 32 {
 			wg.Go(func() {
-				_, err := s.Schedule(bounded(t), &sched.Request{ID: fmt.Sprint(i), ISL: 10})
+				_, err := s.Schedule(testkit.WithTimeout(t), &sched.Request{ID: fmt.Sprint(i), ISL: 10})
 				assert.ErrorIs(t, err, sched.ErrClosed)
 			})
 		}
@@ -420,13 +365,13 @@ func TestFailure29ShutdownAnswersEveryone(t *testing.T) {
 		}
 		wg.Wait()
 		require.NoError(t, hold.Release())
-		requireNothingLeft(t, s)
+		testkit.RequireIdle(t, s)
 	}
 }
 
 // 30. A context that has ended is the same error before, in and after the queue.
 func TestFailure30ContextErrorsAreTheSame(t *testing.T) {
-	s := schedulerWith(t, 1, sched.Config{Profile: profileOf(t, onePrefill)})
+	s := schedulerWith(t, 1, sched.Config{Profile: testkit.Profile(t, testkit.Queueing)})
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
@@ -447,13 +392,13 @@ func TestFailure30ContextErrorsAreTheSame(t *testing.T) {
 	time.AfterFunc(time.Millisecond, cancel)
 	check("in the queue", leaves, sched.ErrCanceled, context.Canceled)
 	require.NoError(t, hold.Release())
-	requireNothingLeft(t, s)
+	testkit.RequireIdle(t, s)
 }
 
 // 31. Names that clients make up are not kept: classes, ids, lanes, blocks.
 func TestFailure31NamesOfClientsAreNotKept(t *testing.T) {
-	s := schedulerWith(t, 2, sched.Config{Profile: profileOf(t, onePrefill)})
-	ctx := bounded(t)
+	s := schedulerWith(t, 2, sched.Config{Profile: testkit.Profile(t, testkit.Queueing)})
+	ctx := testkit.WithTimeout(t)
 	use := func(from, to int) {
 		for i := from; i < to; i++ {
 			hold, err := s.Schedule(t.Context(), &sched.Request{ID: fmt.Sprint("hold", i), ISL: 10, Pin: &sched.RankID{Worker: 1}})
@@ -468,7 +413,7 @@ func TestFailure31NamesOfClientsAreNotKept(t *testing.T) {
 				assert.NoError(t, err)
 				got <- b
 			}()
-			for inLine(s) == 0 {
+			for testkit.InLine(s) == 0 {
 				runtime.Gosched()
 			}
 			require.NoError(t, hold.Release())
@@ -485,7 +430,7 @@ func TestFailure31NamesOfClientsAreNotKept(t *testing.T) {
 	after := heapAfterGC()
 	require.Len(t, s.Stats().Classes, 1)
 	require.Less(t, after, before+before/10+1<<20)
-	requireNothingLeft(t, s)
+	testkit.RequireIdle(t, s)
 }
 
 func heapAfterGC() uint64 {
@@ -498,10 +443,10 @@ func heapAfterGC() uint64 {
 
 // 32. Reading while classes and workers change, under -race.
 func TestFailure32ReadersSeeWholeProfiles(t *testing.T) {
-	s := schedulerWith(t, 2, sched.Config{Profile: profileOf(t, onePrefill)})
+	s := schedulerWith(t, 2, sched.Config{Profile: testkit.Profile(t, testkit.Queueing)})
 	profiles := []*policy.Profile{
-		profileOf(t, onePrefill),
-		profileOf(t, onePrefill+"  - {name: g, quantum: 10, prefill_busy_threshold: 5}\n"),
+		testkit.Profile(t, testkit.Queueing),
+		testkit.Profile(t, testkit.Queueing+"  - {name: g, quantum: 10, prefill_busy_threshold: 5}\n"),
 	}
 	stop := make(chan struct{})
 	var wg sync.WaitGroup

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-3c5df8a4/turnstile/bench/actor"
+	"github.com/seed-3c5df8a4/turnstile/internal/testkit"
 	"github.com/seed-3c5df8a4/turnstile/sched"
 	"github.com/seed-3c5df8a4/turnstile/sched/clock"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
@@ -17,7 +18,7 @@ var noon = time.Date(2025, time.January, 1, 12, 0, 0, 0, time.UTC)
 
 func TestABookingFromBeginningToEnd(t *testing.T) {
 	eachForm(t, func(t *testing.T, config actor.Config) {
-		ctx := withTimeout(t)
+		ctx := testkit.WithTimeout(t)
 		var told []sched.Decision
 		config.Ties = selector.TiesLowest
 		config.OnDecision = func(d sched.Decision) {
@@ -67,7 +68,7 @@ func TestABookingFromBeginningToEnd(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, e.RemoveWorker(b.Placement().Rank.Worker))
 		<-b.Done()
-		requireIdle(t, e)
+		testkit.RequireIdle(t, e)
 		stats := e.Stats()
 		require.EqualValues(t, 2, stats.Admitted)
 		require.EqualValues(t, 1, stats.Queries)
@@ -80,7 +81,7 @@ func TestABookingFromBeginningToEnd(t *testing.T) {
 
 func TestLifecycleOutlivesClose(t *testing.T) {
 	eachForm(t, func(t *testing.T, config actor.Config) {
-		ctx := withTimeout(t)
+		ctx := testkit.WithTimeout(t)
 		manual := clock.NewManual(noon)
 		config.Clock, config.BookingTTL = manual, time.Second
 		e := start(t, config, queueing, 2)
@@ -113,7 +114,7 @@ func TestLifecycleOutlivesClose(t *testing.T) {
 		require.NoError(t, first.Release())
 		_, pending := manual.Next()
 		require.False(t, pending)
-		requireIdle(t, e)
+		testkit.RequireIdle(t, e)
 		require.Equal(t, map[string]int64{"closed": 2}, e.Stats().Rejected)
 		require.NoError(t, e.Close())
 	})
@@ -122,7 +123,7 @@ func TestLifecycleOutlivesClose(t *testing.T) {
 // There is a timer only while somebody waits for it.
 func TestTimersComeAndGo(t *testing.T) {
 	eachForm(t, func(t *testing.T, config actor.Config) {
-		ctx := withTimeout(t)
+		ctx := testkit.WithTimeout(t)
 		manual := clock.NewManual(noon)
 		config.Clock = manual
 		e := start(t, config, queueing, 1)
@@ -167,7 +168,7 @@ func TestTimersComeAndGo(t *testing.T) {
 		require.NoError(t, <-outcome)
 		require.NoError(t, first.Release())
 		require.False(t, timer())
-		requireIdle(t, e)
+		testkit.RequireIdle(t, e)
 	})
 }
 

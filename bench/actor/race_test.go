@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-3c5df8a4/turnstile/bench/actor"
+	"github.com/seed-3c5df8a4/turnstile/internal/testkit"
 	"github.com/seed-3c5df8a4/turnstile/sched"
 )
 
@@ -30,7 +31,7 @@ func repetitions(full int) int {
 // nobody has.
 func TestCancellationRacesTheGrant(t *testing.T) {
 	eachForm(t, func(t *testing.T, config actor.Config) {
-		ctx := withTimeout(t)
+		ctx := testkit.WithTimeout(t)
 		e := start(t, config, queueing, 1)
 		granted := 0
 		for i := range repetitions(3000) {
@@ -65,7 +66,7 @@ func TestCancellationRacesTheGrant(t *testing.T) {
 			wg.Wait()
 			require.Zero(t, e.Stats().Live)
 		}
-		requireIdle(t, e)
+		testkit.RequireIdle(t, e)
 		t.Logf("%d granted", granted)
 	})
 }
@@ -75,7 +76,7 @@ func TestCancellationRacesTheGrant(t *testing.T) {
 func TestAFullChannelHoldsNobody(t *testing.T) {
 	eachForm(t, func(t *testing.T, config actor.Config) {
 		synctest.Test(t, func(t *testing.T) {
-			ctx := withTimeout(t)
+			ctx := testkit.WithTimeout(t)
 			busy, goOn := make(chan struct{}), make(chan struct{})
 			var once sync.Once
 			config.Buffer = 2
@@ -110,7 +111,7 @@ func TestAFullChannelHoldsNobody(t *testing.T) {
 			}
 			close(goOn)
 			wg.Wait()
-			requireIdle(t, e)
+			testkit.RequireIdle(t, e)
 			require.EqualValues(t, 9, e.Stats().Admitted)
 			require.Equal(t, map[string]int64{"deadline": 3}, e.Stats().Rejected)
 		})
@@ -120,7 +121,7 @@ func TestAFullChannelHoldsNobody(t *testing.T) {
 // With a threshold of 0 no rank ever gets a second prefill, and everyone runs.
 func TestThresholdHoldsUnderABurst(t *testing.T) {
 	eachForm(t, func(t *testing.T, config actor.Config) {
-		ctx := withTimeout(t)
+		ctx := testkit.WithTimeout(t)
 		e := start(t, config, queueing, 8)
 		var running [9]atomic.Int64
 		var wg sync.WaitGroup
@@ -139,14 +140,14 @@ func TestThresholdHoldsUnderABurst(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		requireIdle(t, e)
+		testkit.RequireIdle(t, e)
 	})
 }
 
 // Everything at once; afterwards nothing is left.
 func TestStorm(t *testing.T) {
 	eachForm(t, func(t *testing.T, config actor.Config) {
-		ctx := withTimeout(t)
+		ctx := testkit.WithTimeout(t)
 		config.BookingTTL = 20 * time.Millisecond
 		e := start(t, config, mixed, 4)
 		classes := []string{"f", "never", "open", "half"}
@@ -180,7 +181,7 @@ func TestStorm(t *testing.T) {
 		close(stop)
 		editor.Wait()
 		require.Eventually(t, func() bool { return e.Stats().Live == 0 }, time.Minute, time.Millisecond)
-		requireIdle(t, e)
+		testkit.RequireIdle(t, e)
 	})
 }
 
@@ -217,7 +218,7 @@ func storm(ctx context.Context, t *testing.T, e *actor.Engine, rnd *rand.Rand, i
 // Close comes while callers come and go.
 func TestCloseRacesTheCallers(t *testing.T) {
 	eachForm(t, func(t *testing.T, config actor.Config) {
-		ctx := withTimeout(t)
+		ctx := testkit.WithTimeout(t)
 		for range repetitions(200) {
 			e := start(t, config, queueing, 1)
 			var wg sync.WaitGroup
@@ -238,7 +239,7 @@ func TestCloseRacesTheCallers(t *testing.T) {
 				assert.NoError(t, e.Close())
 			})
 			wg.Wait()
-			requireIdle(t, e)
+			testkit.RequireIdle(t, e)
 		}
 	})
 }

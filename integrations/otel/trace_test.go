@@ -17,19 +17,11 @@ import (
 	"go.uber.org/goleak"
 
 	turnstileotel "github.com/seed-3c5df8a4/turnstile/integrations/otel"
+	"github.com/seed-3c5df8a4/turnstile/internal/testkit"
 	"github.com/seed-3c5df8a4/turnstile/sched"
-	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// queueing is a profile of one class whose ranks are busy with any prefill.
-const queueing = `
-default_policy_family: f
-uncached_isl_buckets: [{min_tokens: 0, bucket: all}]
-policy_classes:
-  - {name: f, policy_family: f, cache_bucket: all, quantum: 1000, prefill_busy_threshold: 0}
-`
 
 type bench struct {
 	*turnstileotel.Scheduler
@@ -39,14 +31,8 @@ type bench struct {
 
 func newBench(t *testing.T, config sched.Config, opts ...sched.Option) *bench {
 	t.Helper()
-	file, err := policy.Parse([]byte(queueing))
-	require.NoError(t, err)
-	config.BlockSize, config.Policy = 16, file
-	s, err := sched.New(config, opts...)
-	require.NoError(t, err)
-	for id := range uint64(2) {
-		require.NoError(t, s.UpsertWorker(sched.Worker{ID: id + 1, Ranks: 1, Endpoint: fmt.Sprint("host-", id+1)}))
-	}
+	config.Policy = testkit.Policy(t, testkit.Queueing)
+	s := testkit.Scheduler(t, config, 2, opts...)
 	recorder := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
 	return &bench{

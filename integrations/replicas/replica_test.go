@@ -14,8 +14,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed-3c5df8a4/turnstile/integrations/replicas"
+	"github.com/seed-3c5df8a4/turnstile/internal/testkit"
 	"github.com/seed-3c5df8a4/turnstile/sched"
-	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,14 +26,6 @@ type gateway struct {
 	s *sched.Scheduler
 }
 
-// queueing has everybody wait for a rank without prefill.
-const queueing = `
-default_policy_family: f
-uncached_isl_buckets: [{min_tokens: 0, bucket: all}]
-policy_classes:
-  - {name: f, policy_family: f, cache_bucket: all, quantum: 1000, prefill_busy_threshold: 0}
-`
-
 func open(t testing.TB, transport replicas.Transport, name string, ranks int) *gateway {
 	t.Helper()
 	r, err := replicas.New(replicas.Config{Name: name, Transport: transport, Logger: slog.New(slog.DiscardHandler)})
@@ -43,16 +35,10 @@ func open(t testing.TB, transport replicas.Transport, name string, ranks int) *g
 	return &gateway{r, s}
 }
 
+// scheduler returns one before so many ranks, each of which is busy with any prefill.
 func scheduler(t testing.TB, ranks int, opts ...sched.Option) *sched.Scheduler {
 	t.Helper()
-	file, err := policy.Parse([]byte(queueing))
-	require.NoError(t, err)
-	s, err := sched.New(sched.Config{BlockSize: 16, Policy: file}, opts...)
-	require.NoError(t, err)
-	for id := range ranks {
-		require.NoError(t, s.UpsertWorker(sched.Worker{ID: uint64(id + 1), Ranks: 1}))
-	}
-	return s
+	return testkit.Scheduler(t, sched.Config{Policy: testkit.Policy(t, testkit.Queueing)}, ranks, opts...)
 }
 
 func (g *gateway) book(t testing.TB, id string, worker uint64) *sched.Booking {

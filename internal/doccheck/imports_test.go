@@ -21,7 +21,7 @@ var dependencies = []string{"github.com/puzpuzpuz/xsync/v3", "go.uber.org/atomic
 // floorOf returns the floor of a package of the root module, by its directory.
 func floorOf(dir string) int {
 	switch {
-	case dir == "internal/parts":
+	case dir == "internal/parts", dir == "internal/testkit":
 		return 2
 	case dir == "lifecycle", dir == "capacity", dir == "sched/clock", strings.HasPrefix(dir, "internal/"):
 		return 0

@@ -15,8 +15,8 @@ import (
 
 	"github.com/seed-3c5df8a4/turnstile/integrations/replicas"
 	"github.com/seed-3c5df8a4/turnstile/integrations/replicas/embedded"
+	"github.com/seed-3c5df8a4/turnstile/internal/testkit"
 	"github.com/seed-3c5df8a4/turnstile/sched"
-	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -234,19 +234,7 @@ func side(i, j int) int {
 }
 
 func newScheduler(t *testing.T, opts ...sched.Option) *sched.Scheduler {
-	file, err := policy.Parse([]byte(`
-default_policy_family: f
-uncached_isl_buckets: [{min_tokens: 0, bucket: all}]
-policy_classes:
-  - {name: f, policy_family: f, cache_bucket: all, quantum: 1000, prefill_busy_threshold: 0}
-`))
-	require.NoError(t, err)
-	s, err := sched.New(sched.Config{BlockSize: 16, Policy: file}, opts...)
-	require.NoError(t, err)
-	for id := range ranks {
-		require.NoError(t, s.UpsertWorker(sched.Worker{ID: uint64(id + 1), Ranks: 1}))
-	}
-	return s
+	return testkit.Scheduler(t, sched.Config{Policy: testkit.Policy(t, testkit.Queueing)}, ranks, opts...)
 }
 
 // work books and releases until it is told to stop, and then releases all.
