@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-3c5df8a4/turnstile/bench/replay"
+	"github.com/seed-3c5df8a4/turnstile/bench/internal/cputime"
 	"github.com/seed-3c5df8a4/turnstile/bench/replicas"
 )
 
@@ -46,7 +46,7 @@ func runReplicas(ctx context.Context, o *options, stdout, stderr io.Writer, term
 	}
 	bar := newBar(stderr, terminal, time.Duration(replicas.Measurements())*replicasEach)
 	result, err := replicas.Run(ctx, replicas.Settings{
-		Replicas: o.replicas, Ranks: 32, Prefill: 100 * time.Millisecond, Each: replicasEach, CPU: replay.CPUTime,
+		Replicas: o.replicas, Ranks: 32, Prefill: 100 * time.Millisecond, Each: replicasEach, CPU: cputime.Now,
 	}, bar.step)
 	bar.clear()
 	if err == nil {

@@ -3,6 +3,8 @@ package lifecycle
 import (
 	"errors"
 	"fmt"
+
+	"github.com/seed-3c5df8a4/turnstile/internal/wide"
 )
 
 // Check computes all that the rank keeps anew from its live bookings and
@@ -56,7 +58,7 @@ func (r *Rank) checkPrefill() error {
 		}
 	}
 	n := 0
-	var sum total
+	var sum wide.Sum
 	var unmodelled int64
 	var prev *Booking
 	for b := r.prefill.head; b != nil; b = b.prefillNext {
@@ -66,7 +68,7 @@ func (r *Rank) checkPrefill() error {
 		if n++; n > want {
 			break // also ends a cycle
 		}
-		sum.add(b.Tokens)
+		sum.Add(b.Tokens)
 		if b.Expected < 0 {
 			unmodelled++
 		}
@@ -87,9 +89,9 @@ func (r *Rank) checkPrefill() error {
 
 func (r *Rank) checkBlocks() error {
 	refs := make(map[*run]int64, len(r.blocks.runs))
-	var weight total
+	var weight wide.Sum
 	for b := range r.All() {
-		weight.add(b.outputWeight)
+		weight.Add(b.outputWeight)
 		if b.outputWeight < 0 || b.outputWeight > b.outputs*BlockUnit {
 			return fmt.Errorf("booking %q: weight %d for %d output blocks", b.ID, b.outputWeight, b.outputs)
 		}
@@ -109,15 +111,15 @@ func (r *Rank) checkBlocks() error {
 			return fmt.Errorf("run at %#x: not found by its path", x.hashes[0])
 		default:
 			for range x.hashes {
-				weight.add(w)
+				weight.Add(w)
 			}
 		}
 	}
 	if len(refs) != len(r.blocks.runs) {
 		return fmt.Errorf("%d live runs, kept %d", len(refs), len(r.blocks.runs))
 	}
-	if kept := r.blocks.weight; kept < 0 || weight != (total{lo: uint64(kept)}) {
-		return fmt.Errorf("weight %d, kept %d", weight.lo, kept)
+	if kept := r.blocks.weight; kept < 0 || weight != wide.Of(kept) {
+		return fmt.Errorf("weight %v, kept %d", weight.Clamped(), kept)
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/bits"
 	"time"
+
+	"github.com/seed-3c5df8a4/turnstile/internal/wide"
 )
 
 // NoDuration is the expected duration of a prefill of which nothing is known.
@@ -145,7 +147,7 @@ func (p Prefill) FallsTo(threshold int64) (at int64, ok bool) {
 // head is the anchor.
 type prefillList struct {
 	head, tail *Booking
-	sum        total
+	sum        wide.Sum
 	unmodelled int64
 	// since is when the anchor began to decay; 0 unless the anchor has a
 	// positive duration, as it would influence nothing.
@@ -162,7 +164,7 @@ func (l *prefillList) append(b *Booking, clk *clock) {
 		l.since = anchoredSince(b, clk)
 	}
 	l.tail = b
-	l.sum.add(b.Tokens)
+	l.sum.Add(b.Tokens)
 	if b.Expected < 0 {
 		l.unmodelled++
 	}
@@ -182,7 +184,7 @@ func (l *prefillList) remove(b *Booking, clk *clock) {
 		l.tail = b.prefillPrev
 	}
 	b.prefillPrev, b.prefillNext, b.inPrefill = nil, nil, false
-	l.sum.sub(b.Tokens)
+	l.sum.Sub(b.Tokens)
 	if b.Expected < 0 {
 		l.unmodelled--
 	}
@@ -221,19 +223,19 @@ func (l *prefillList) snapshot() Prefill {
 func (l *prefillList) without(b *Booking, clk *clock) Prefill {
 	anchor, since := l.anchorWithout(b, clk)
 	sum, unmodelled := l.sum, l.unmodelled
-	sum.sub(b.Tokens)
+	sum.Sub(b.Tokens)
 	if b.Expected < 0 {
 		unmodelled--
 	}
 	return prefillOf(sum, unmodelled, anchor, since)
 }
 
-func prefillOf(sum total, unmodelled int64, anchor *Booking, since int64) Prefill {
+func prefillOf(sum wide.Sum, unmodelled int64, anchor *Booking, since int64) Prefill {
 	if anchor == nil {
 		return Prefill{}
 	}
 	return Prefill{
-		Sum:            sum.clamped(),
+		Sum:            sum.Clamped(),
 		Unmodelled:     unmodelled,
 		AnchorTokens:   anchor.Tokens,
 		AnchorDuration: max(anchor.Expected, NoDuration),
@@ -255,31 +257,6 @@ func (c *clock) read() int64 {
 		c.at, c.done = c.now(), true
 	}
 	return c.at
-}
-
-// total is a sum of token counts. A single count may be as large as int64
-// goes; 128 bits keep the sum exact, so that it comes back to exactly zero.
-type total struct{ hi, lo uint64 }
-
-// add adds n ≥ 0.
-func (t *total) add(n int64) {
-	var carry uint64
-	t.lo, carry = bits.Add64(t.lo, uint64(n), 0)
-	t.hi += carry
-}
-
-// sub takes away n ≥ 0, which was added before.
-func (t *total) sub(n int64) {
-	var borrow uint64
-	t.lo, borrow = bits.Sub64(t.lo, uint64(n), 0)
-	t.hi -= borrow
-}
-
-func (t total) clamped() int64 {
-	if t.hi > 0 || t.lo > math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return int64(t.lo)
 }
 
 // addSaturated returns a + b for b ≥ 0, at most math.MaxInt64.

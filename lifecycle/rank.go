@@ -112,8 +112,8 @@ func (r *Rank) SetTokens(b *Booking, tokens int64, now Now) {
 	}
 	clk := clock{now: now}
 	if b.inPrefill && tokens > 0 {
-		r.prefill.sum.sub(b.Tokens)
-		r.prefill.sum.add(tokens)
+		r.prefill.sum.Sub(b.Tokens)
+		r.prefill.sum.Add(tokens)
 		b.Tokens = tokens
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/seed-3c5df8a4/turnstile/internal/chance"
 	"github.com/seed-3c5df8a4/turnstile/sched/clock"
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
@@ -221,7 +222,7 @@ func WithPrefillEstimator(f PrefillEstimator) Option { return func(o *options) {
 func WithRand(r selector.Rand) Option {
 	return func(o *options) {
 		if r != nil {
-			o.rand = &lockedRand{rand: r}
+			o.rand = chance.Locked(r)
 		}
 	}
 }

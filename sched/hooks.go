@@ -2,11 +2,7 @@ package sched
 
 import (
 	"context"
-	"math/rand/v2"
-	"sync"
 	"time"
-
-	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 )
 
 // OverlapRefresher looks up which ranks hold part of a prompt, given its block hashes.
@@ -29,22 +25,6 @@ type PrefillWork struct {
 // called by the holder of the turn: it must not wait for the scheduler (Schedule,
 // Query, Recheck, Close), nor end its goroutine. A panic counts as not knowing.
 type PrefillEstimator func(PrefillWork) (time.Duration, bool)
-
-// globalRand draws from the runtime's generator, which callers do not share.
-type globalRand struct{}
-
-func (globalRand) Uint64() uint64 { return rand.Uint64() }
-
-type lockedRand struct {
-	mu   sync.Mutex
-	rand selector.Rand // guarded by mu
-}
-
-func (l *lockedRand) Uint64() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.rand.Uint64()
-}
 
 // hook names a piece of code of the embedder's that may panic.
 type hook uint8

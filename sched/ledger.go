@@ -1,10 +1,9 @@
 package sched
 
 import (
-	"math"
-	"math/bits"
 	"sync"
 
+	"github.com/seed-3c5df8a4/turnstile/internal/wide"
 	"github.com/seed-3c5df8a4/turnstile/sched/internal/measure"
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 	"github.com/seed-3c5df8a4/turnstile/sched/queue"
@@ -30,7 +29,7 @@ type ledger struct {
 type classCount struct {
 	name        string
 	pending     int64
-	raw, cached total
+	raw, cached wide.Sum
 	deficit     int64
 	failsAt     int64          // when its first request fails for want of a usable rank, in ns
 	waits       *measure.Class // counts how long its requests waited
@@ -41,29 +40,6 @@ type classCount struct {
 type count struct {
 	class *classCount
 	place rollPlace
-}
-
-// total is a sum of token counts that may exceed 64 bits on the way.
-type total struct{ high, low uint64 }
-
-func (t *total) add(n int64) {
-	var carry uint64
-	t.low, carry = bits.Add64(t.low, uint64(n), 0)
-	t.high += carry
-}
-
-func (t *total) sub(n int64) {
-	var borrow uint64
-	t.low, borrow = bits.Sub64(t.low, uint64(n), 0)
-	t.high -= borrow
-}
-
-// value returns the sum, saturating.
-func (t *total) value() int64 {
-	if t.high > 0 || t.low > math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return int64(t.low)
 }
 
 // reset starts empty counters for a profile.
@@ -126,8 +102,8 @@ func (l *ledger) count(s *Scheduler, j *job, class int) (counted bool) {
 
 func (l *ledger) addLocked(j *job, place *count, c *classCount) {
 	c.pending++
-	c.raw.add(j.entry.Raw)
-	c.cached.add(j.entry.Cached)
+	c.raw.Add(j.entry.Raw)
+	c.cached.Add(j.entry.Cached)
 	place.class = c
 	place.place.leave() // of the roll of a profile before the last
 	c.roll.add(&place.place)
@@ -143,8 +119,8 @@ func (l *ledger) uncount(j *job) *classCount {
 		place := &j.counts[i]
 		if c := place.class; c != nil {
 			c.pending--
-			c.raw.sub(j.entry.Raw)
-			c.cached.sub(j.entry.Cached)
+			c.raw.Sub(j.entry.Raw)
+			c.cached.Sub(j.entry.Cached)
 			place.class = nil
 			place.place.leave()
 		}
@@ -171,7 +147,7 @@ func (l *ledger) usageFor(p *policy.Profile, class int) (usage queue.Usage, know
 }
 
 func (c *classCount) usage() queue.Usage {
-	return queue.Usage{Requests: c.pending, Raw: c.raw.value(), Cached: c.cached.value()}
+	return queue.Usage{Requests: c.pending, Raw: c.raw.Clamped(), Cached: c.cached.Clamped()}
 }
 
 // setDeficits notes the deficits that have changed, at the end of an epoch.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/puzpuzpuz/xsync/v3"
 
+	"github.com/seed-3c5df8a4/turnstile/internal/chance"
 	"github.com/seed-3c5df8a4/turnstile/sched/clock"
 	"github.com/seed-3c5df8a4/turnstile/sched/internal/ids"
 	"github.com/seed-3c5df8a4/turnstile/sched/internal/journal"
@@ -23,7 +24,7 @@ func New(config Config, opts ...Option) (*Scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := options{clock: clock.System(), rand: globalRand{}}
+	o := options{clock: clock.System(), rand: chance.Global{}}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)

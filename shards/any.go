@@ -1,6 +1,10 @@
 package shards
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/seed-3c5df8a4/turnstile/internal/chance"
+)
 
 // Any finds a rank that the judge takes, nil if there is none: it is asked about
 // those whose keys do not rule out that they have at most so much prefill and so many
@@ -11,7 +15,7 @@ func (x *LoadIndex) Any(q *Query, prefill, requests int64) *Shard {
 	groups := len(x.loose[ByPrefill])
 	start := 0
 	if groups > 1 {
-		start = int(Below(q.Rand, uint64(groups)))
+		start = int(chance.Below(q.Rand, uint64(groups)))
 	}
 	rulesOut := func(d Dimension, group int, most int64) bool {
 		head := x.heads[d][group].Load()

@@ -1,6 +1,10 @@
 package shards
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/seed-3c5df8a4/turnstile/internal/chance"
+)
 
 // settle draws the winner of a contest that the loose ranks join.
 func (x *LoadIndex) settle(q *Query, c *contest) (f Found, ok bool) {
@@ -37,7 +41,7 @@ func (x *LoadIndex) settle(q *Query, c *contest) (f Found, ok bool) {
 		}
 		nth := 0
 		if loose := known + open; loose > 0 && ties+loose > 1 {
-			nth = int(Below(q.Rand, uint64(ties+loose)))
+			nth = int(chance.Below(q.Rand, uint64(ties+loose)))
 		}
 		if nth < ties {
 			if f, ok = x.draw(q, c); !ok {
@@ -82,7 +86,7 @@ func (x *LoadIndex) settle(q *Query, c *contest) (f Found, ok bool) {
 	nth := 0
 	if ties+known > 1 {
 		others = c.key
-		nth = int(Below(q.Rand, uint64(ties+known)))
+		nth = int(chance.Below(q.Rand, uint64(ties+known)))
 	}
 	if nth >= ties && known > 0 {
 		return x.found(q.nthAt(c.key, nth-ties).spot, c.key, others)
@@ -99,7 +103,7 @@ func (x *LoadIndex) draw(q *Query, c *contest) (f Found, ok bool) {
 	}
 	nth := 0
 	if c.ties > 1 {
-		nth = int(Below(q.Rand, uint64(c.ties)))
+		nth = int(chance.Below(q.Rand, uint64(c.ties)))
 	}
 	if c.listed {
 		for _, t := range q.tied {
@@ -179,17 +183,4 @@ func nthBit(word uint64, n int) int {
 		word &= word - 1
 	}
 	return bits.TrailingZeros64(word)
-}
-
-// Below returns a uniform integer in [0,n), n > 0: Lemire, "Fast Random Integer
-// Generation in an Interval", 2019. The bound on tries is for a source that is stuck.
-func Below(r Rand, n uint64) uint64 {
-	hi, lo := bits.Mul64(r.Uint64(), n)
-	if lo < n {
-		bound := -n % n
-		for try := 0; lo < bound && try < 8; try++ {
-			hi, lo = bits.Mul64(r.Uint64(), n)
-		}
-	}
-	return hi
 }

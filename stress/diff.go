@@ -1,19 +1,16 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -125,12 +122,10 @@ func runDiff(s streams, arguments []string) int {
 	flags := newFlags("diff", diffUsage)
 	n := flags.Int("n", 20_000, "how many `SCRIPTS` to try")
 	seed := flags.Uint64("seed", 0, "the `SEED` of the first script, the next has the next; 0 takes one at random")
-	code, ok := parse(s, flags, arguments)
+	code, ok := parseOnly(s, flags, arguments)
 	switch {
 	case !ok:
 		return code
-	case flags.NArg() > 0:
-		return wrong(s, flags, "%q: flags only", flags.Arg(0))
 	case *n < 1:
 		return wrong(s, flags, "-n %d: must be at least 1", *n)
 	}
@@ -142,9 +137,8 @@ func runDiff(s streams, arguments []string) int {
 	if *seed == 0 {
 		*seed = rand.Uint64()
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilInterrupted()
 	defer stop()
-	context.AfterFunc(ctx, stop) // the next one ends the process at once
 	p, t, search := newProgress(s.err), &printer{streams: s}, newSearch()
 	for i := 0; i < *n && !t.failed && ctx.Err() == nil; i++ {
 		if err := tellRapid(map[string]string{

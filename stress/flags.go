@@ -32,6 +32,15 @@ func parse(s streams, flags *flag.FlagSet, arguments []string) (code int, ok boo
 	return exitOK, true
 }
 
+// parseOnly is parse for a command that takes nothing but flags.
+func parseOnly(s streams, flags *flag.FlagSet, arguments []string) (code int, ok bool) {
+	code, ok = parse(s, flags, arguments)
+	if ok && flags.NArg() > 0 {
+		return wrong(s, flags, "%q: flags only", flags.Arg(0)), false
+	}
+	return code, ok
+}
+
 // help prints what the command does and its flags.
 func help(s streams, flags *flag.FlagSet) {
 	flags.SetOutput(s.err)

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/seed-3c5df8a4/turnstile/stress/engines"
 	"github.com/seed-3c5df8a4/turnstile/stress/linear"
@@ -33,12 +29,10 @@ func runLinear(s streams, arguments []string) int {
 	n := flags.Int("n", 10_000, "how many `HISTORIES` to take")
 	seed := flags.Uint64("seed", 0, "the `SEED` of the first history, the next has the next; 0 takes one at random")
 	name := flags.String("engine", engines.Sharded, "the `NAME` of the engine: "+strings.Join(targetNames(), ", "))
-	code, ok := parse(s, flags, arguments)
+	code, ok := parseOnly(s, flags, arguments)
 	switch {
 	case !ok:
 		return code
-	case flags.NArg() > 0:
-		return wrong(s, flags, "%q: flags only", flags.Arg(0))
 	case *n < 1:
 		return wrong(s, flags, "-n %d: must be at least 1", *n)
 	}
@@ -54,9 +48,8 @@ func runLinear(s streams, arguments []string) int {
 	if *seed == 0 {
 		*seed = rand.Uint64()
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilInterrupted()
 	defer stop()
-	context.AfterFunc(ctx, stop) // the next one ends the process at once
 	p := newProgress(s.err)
 	tally, err := linear.Run(ctx, target, *seed, *n, func(t *linear.Tally) {
 		p.line(func() string {

@@ -9,10 +9,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 )
 
 // Exit codes.
@@ -70,6 +73,14 @@ func run(s streams, arguments []string) int {
 	fmt.Fprintf(s.err, "stress: unknown command %q\n\n", arguments[0])
 	usage(s.err)
 	return exitUsage
+}
+
+// untilInterrupted returns a context that ends at an interrupt. The next one ends the
+// process at once.
+func untilInterrupted() (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 func usage(w io.Writer) {

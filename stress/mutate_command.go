@@ -32,11 +32,8 @@ func runMutate(s streams, arguments []string) int {
 	jobs := flags.Int("jobs", runtime.NumCPU(), "run so many at once")
 	timeout := flags.Duration("timeout", 2*time.Minute, "how long one test may take")
 	markdown := flags.String("markdown", "", "write the table to this `file`")
-	if code, ok := parse(s, flags, arguments); !ok {
+	if code, ok := parseOnly(s, flags, arguments); !ok {
 		return code
-	}
-	if flags.NArg() > 0 {
-		return wrong(s, flags, "%q: flags only", flags.Arg(0))
 	}
 	pattern, err := regexp.Compile(*only)
 	if err != nil {

@@ -1,12 +1,8 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/seed-3c5df8a4/turnstile/stress/engines"
@@ -43,12 +39,8 @@ func runStorm(s streams, arguments []string) int {
 	flags.DurationVar(&c.Tick, "tick", 0, "let the clock show the time in steps of this `duration`")
 	flags.BoolVar(&c.Sources, "sources", false, "let the clock and the random source panic; needs -engine sharded")
 	flags.BoolVar(&c.Calm, "calm", false, "leave out churn and faulty plugged-in code")
-	code, ok := parse(s, flags, arguments)
-	switch {
-	case !ok:
+	if code, ok := parseOnly(s, flags, arguments); !ok {
 		return code
-	case flags.NArg() > 0:
-		return wrong(s, flags, "%q: flags only", flags.Arg(0))
 	}
 	if c.For == 0 && c.Ops == 0 {
 		c.For = time.Minute
@@ -56,9 +48,8 @@ func runStorm(s streams, arguments []string) int {
 	if c.Seed == 0 {
 		c.Seed = uint64(time.Now().UnixNano())
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilInterrupted()
 	defer stop()
-	context.AfterFunc(ctx, stop) // the next one ends the process at once
 	p := newProgress(s.err)
 	c.Progress = showStorm(p)
 	r, err := storm.Run(ctx, c)

@@ -2,8 +2,6 @@ package actor
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"sync"
 
 	"github.com/seed-3c5df8a4/turnstile/sched"
 	"github.com/seed-3c5df8a4/turnstile/sched/clock"
@@ -54,21 +52,4 @@ func (c *Config) check() error {
 		return invalid("config: buffer %d: must not be negative", c.Buffer)
 	}
 	return nil
-}
-
-// globalRand draws from the runtime's generator.
-type globalRand struct{}
-
-func (globalRand) Uint64() uint64 { return rand.Uint64() }
-
-// lockedRand lets callers of Select share a source with the actor.
-type lockedRand struct {
-	mu   sync.Mutex
-	rand selector.Rand // guarded by mu
-}
-
-func (l *lockedRand) Uint64() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.rand.Uint64()
 }

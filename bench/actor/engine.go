@@ -10,6 +10,7 @@ import (
 	"github.com/puzpuzpuz/xsync/v3"
 
 	"github.com/seed-3c5df8a4/turnstile/bench/engine"
+	"github.com/seed-3c5df8a4/turnstile/internal/chance"
 	"github.com/seed-3c5df8a4/turnstile/sched/clock"
 	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
@@ -96,13 +97,13 @@ func New(config Config) (*Engine, error) {
 		config.Buffer = DefaultBuffer
 	}
 	e := &Engine{
-		config: config, params: params, clock: config.Clock, origin: config.Clock.Now(), rand: globalRand{},
+		config: config, params: params, clock: config.Clock, origin: config.Clock.Now(), rand: chance.Global{},
 		ids:      xsync.NewMapOf[string, *record](),
 		commands: make(chan command, config.Buffer), wake: make(chan struct{}, 1),
 		done: make(chan struct{}), ended: make(chan struct{}),
 	}
 	if config.Rand != nil {
-		e.rand = &lockedRand{rand: config.Rand}
+		e.rand = chance.Locked(config.Rand)
 	}
 	e.env = &shards.Env{Now: e.now, NoPrefixIndex: !config.Index}
 	if profile.CanQueue() {

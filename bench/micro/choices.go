@@ -116,9 +116,7 @@ func (c *choice) selects(e Engine, callers, ranks int) (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &trial{end: func() error { return finish(eng, held) }}
-	ctxs, cancel := contexts(callers)
-	t.abort = cancel
+	t, ctxs := trialOf(eng, held, callers)
 	for n := range callers {
 		own, i := c.prompts(n, callers, ranks), 0
 		t.callers = append(t.callers, caller{timed: func() error {

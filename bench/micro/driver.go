@@ -13,6 +13,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/seed-3c5df8a4/turnstile/bench/internal/cputime"
 	"github.com/seed-3c5df8a4/turnstile/bench/report"
 )
 
@@ -208,7 +209,7 @@ func (d *driver) cpu() time.Duration {
 	if d.trial.cpu != nil {
 		return d.trial.cpu()
 	}
-	return cpuTime()
+	return cputime.Now()
 }
 
 // sum returns how many operations were published.

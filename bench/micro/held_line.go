@@ -60,6 +60,14 @@ func (w *waitingCrowd) join(r *sched.Request) {
 	})
 }
 
+// gather has n requests of one token wait.
+func (w *waitingCrowd) gather(n int) error {
+	for i := range n {
+		w.join(&sched.Request{ID: "c" + strconv.Itoa(i), ISL: 1})
+	}
+	return w.await(n)
+}
+
 // served counts those of the crowd that were served. The actors answer no question
 // while they serve, but tell the hook at once; the sharded scheduler tells it later,
 // but answers.
@@ -198,10 +206,7 @@ func releaseIdle(engines []Engine) Spec {
 			return err
 		}
 		defer func() { err = errors.Join(err, w.finish()) }()
-		for i := range waiters {
-			w.join(&sched.Request{ID: "c" + strconv.Itoa(i), ISL: 1})
-		}
-		if err := w.await(waiters); err != nil {
+		if err := w.gather(waiters); err != nil {
 			return err
 		}
 		// On one processor nobody else serves while the call lasts.
@@ -295,10 +300,7 @@ func priority(engines []Engine) Spec {
 			return err
 		}
 		defer func() { err = errors.Join(err, w.finish()) }()
-		for i := range waiters {
-			w.join(&sched.Request{ID: "c" + strconv.Itoa(i), ISL: 1})
-		}
-		if err := w.await(waiters); err != nil {
+		if err := w.gather(waiters); err != nil {
 			return err
 		}
 		began := make(chan error, 1)

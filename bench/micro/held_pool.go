@@ -141,9 +141,8 @@ func busyRatio(engines []Engine) Spec {
 
 // bookers release what they have booked, which is timed, and book anew.
 func bookers(eng engine.Engine, callers int) (*trial, error) {
-	ctxs, cancel := contexts(callers)
 	held := make([]engine.Booking, callers)
-	t := &trial{abort: cancel, end: func() error { return finish(eng, held) }}
+	t, ctxs := trialOf(eng, held, callers)
 	for c := range callers {
 		r := &sched.Request{ID: "c" + strconv.Itoa(c), ISL: promptTokens}
 		book := func() (err error) {

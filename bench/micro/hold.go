@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-3c5df8a4/turnstile/bench/internal/cputime"
 	"github.com/seed-3c5df8a4/turnstile/bench/report"
 	"github.com/seed-3c5df8a4/turnstile/sched/clock"
 )
@@ -238,9 +239,9 @@ type heldRound struct {
 
 // whole measures the CPU of the process until f returns.
 func (r *heldRound) whole(ops int64, f func() error) error {
-	before := cpuTime()
+	before := cputime.Now()
 	err := f()
-	r.cpu += cpuTime() - before
+	r.cpu += cputime.Now() - before
 	r.ops += ops
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/seed-3c5df8a4/turnstile/bench/engine"
+	"github.com/seed-3c5df8a4/turnstile/bench/internal/cputime"
 	"github.com/seed-3c5df8a4/turnstile/sched"
 )
 
@@ -67,7 +68,7 @@ func serveHTTP(ranks int, in io.Reader, out io.Writer) error {
 	go func() { served <- server.Serve(listener) }()
 	_, err = fmt.Fprintln(out, listener.Addr())
 	for lines := bufio.NewScanner(in); err == nil && lines.Scan(); {
-		_, err = fmt.Fprintln(out, int64(cpuTime()))
+		_, err = fmt.Fprintln(out, int64(cputime.Now()))
 	}
 	err = errors.Join(err, server.Shutdown(context.Background()))
 	if e := <-served; !errors.Is(e, http.ErrServerClosed) {

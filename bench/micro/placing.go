@@ -44,6 +44,13 @@ func compared(engines []Engine, groups []string, prepare func(Engine, Settings) 
 	return out
 }
 
+// trialOf returns a trial that ends with an engine and what is held there, and contexts
+// for its callers.
+func trialOf(eng engine.Engine, held []engine.Booking, callers int) (*trial, []context.Context) {
+	ctxs, cancel := contexts(callers)
+	return &trial{abort: cancel, end: func() error { return finish(eng, held) }}, ctxs
+}
+
 func advisory(engines []Engine, callers, ranks int, demands ...demand) Spec {
 	requests := promptsOnce(callers, ranks, 0)
 	spec := Spec{
@@ -53,9 +60,7 @@ func advisory(engines []Engine, callers, ranks int, demands ...demand) Spec {
 			if err != nil {
 				return nil, err
 			}
-			t := &trial{end: func() error { return finish(eng, held) }}
-			contexts, cancel := contexts(callers)
-			t.abort = cancel
+			t, contexts := trialOf(eng, held, callers)
 			for c, own := range requests() {
 				i := 0
 				t.callers = append(t.callers, caller{timed: func() error {
@@ -112,9 +117,7 @@ func tracked(engines []Engine, name string, callers, ranks, shared int, demands 
 			if err != nil {
 				return nil, err
 			}
-			t := &trial{end: func() error { return finish(eng, held) }}
-			contexts, cancel := contexts(callers)
-			t.abort = cancel
+			t, contexts := trialOf(eng, held, callers)
 			for c, own := range requests() {
 				t.callers = append(t.callers, caller{timed: lifecycle(eng, contexts[c], own)})
 			}
@@ -150,9 +153,7 @@ func fresh(engines []Engine, callers, ranks int, demands ...demand) Spec {
 			if err != nil {
 				return nil, err
 			}
-			t := &trial{end: func() error { return finish(eng, held) }}
-			contexts, cancel := contexts(callers)
-			t.abort = cancel
+			t, contexts := trialOf(eng, held, callers)
 			for c := range callers {
 				next := freshPrompts(c, ranks)
 				t.callers = append(t.callers, caller{timed: func() error {

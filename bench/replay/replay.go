@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/seed-3c5df8a4/turnstile/bench/engine"
+	"github.com/seed-3c5df8a4/turnstile/bench/internal/cputime"
 	"github.com/seed-3c5df8a4/turnstile/bench/simrank"
 	"github.com/seed-3c5df8a4/turnstile/bench/workload"
 	"github.com/seed-3c5df8a4/turnstile/sched"
@@ -191,11 +192,11 @@ func (d *driver) run(ctx context.Context) {
 		d.watch(ctx, stop)
 	}()
 
-	cpu := CPUTime()
+	cpu := cputime.Now()
 	d.start = time.Now()
 	d.drive(ctx)
 	d.result.Wall = time.Since(d.start)
-	d.result.CPU = CPUTime() - cpu
+	d.result.CPU = cputime.Now() - cpu
 	close(stop)
 	<-watched
 	cause := context.Cause(ctx)

@@ -3,6 +3,7 @@ package pool
 import (
 	"slices"
 
+	"github.com/seed-3c5df8a4/turnstile/internal/chance"
 	"github.com/seed-3c5df8a4/turnstile/lifecycle"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 	"github.com/seed-3c5df8a4/turnstile/shards"
@@ -37,7 +38,7 @@ func (l *Look) drawPlaces(open []int32) bool {
 		if len(l.places) == n {
 			return true
 		}
-		place := open[shards.Below(l.Rand, uint64(len(open)))]
+		place := open[chance.Below(l.Rand, uint64(len(open)))]
 		if l.isOpen(&slots[place]) && !slices.Contains(l.places, place) {
 			l.places = append(l.places, place)
 		}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/seed-3c5df8a4/turnstile/internal/chance"
 	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
@@ -290,7 +291,7 @@ func (l *Look) settleTie(in *selector.Input, pick selector.Pick) selector.Pick {
 			total++
 		}
 	}
-	nth := int(shards.Below(l.Rand, uint64(total)))
+	nth := int(chance.Below(l.Rand, uint64(total)))
 	if pick.Index = x.concerned; nth < stands {
 		return pick
 	}

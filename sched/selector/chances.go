@@ -59,12 +59,18 @@ func kvChances(in *Input, chances []float64) (ok bool) {
 			return false
 		}
 	}
-	if in.Params.Temperature > 0 {
-		shareSoftly(chances, in.Params.Temperature)
-	} else {
-		shareLeast(in, chances)
-	}
+	share(in, chances)
 	return true
+}
+
+// share turns scores, NaN for those that cannot be chosen, into the chances of a choice
+// by score.
+func share(in *Input, scores []float64) {
+	if in.Params.Temperature > 0 {
+		shareSoftly(scores, in.Params.Temperature)
+	} else {
+		shareLeast(in, scores)
+	}
 }
 
 // shareLeast turns scores into the chances of the least: equal shares, or all to

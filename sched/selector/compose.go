@@ -3,6 +3,8 @@ package selector
 import (
 	"fmt"
 	"math"
+
+	"github.com/seed-3c5df8a4/turnstile/internal/chance"
 )
 
 // Policy is a custom selector, put together from the steps filter, score and pick.
@@ -116,7 +118,7 @@ func (c *composed) pick(in *Input, scores []float64) (Pick, error) {
 func (c *composed) draw(in *Input, scores []float64, kept int) Pick {
 	lo, hi, first := span(scores)
 	if lo == hi {
-		nth := below(in.Rand, uint64(kept))
+		nth := chance.Below(in.Rand, uint64(kept))
 		for i, score := range scores {
 			if math.IsNaN(score) {
 				continue
@@ -172,10 +174,6 @@ func (c *composed) chances(in *Input, chances []float64) (ok bool) {
 		clear(chances)
 		return false
 	}
-	if in.Params.Temperature > 0 {
-		shareSoftly(chances, in.Params.Temperature)
-	} else {
-		shareLeast(in, chances)
-	}
+	share(in, chances)
 	return true
 }

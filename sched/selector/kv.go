@@ -1,6 +1,10 @@
 package selector
 
-import "math"
+import (
+	"math"
+
+	"github.com/seed-3c5df8a4/turnstile/internal/chance"
+)
 
 // KV returns the selector that compares [Cost]. At temperature 0 it takes the least
 // cost, ties as [Params.Ties] says. At a temperature τ above 0 it draws: a candidate's
@@ -70,7 +74,7 @@ func softmax(in *Input) (Pick, error) {
 
 	var index int
 	if lo == hi {
-		index = int(below(in.Rand, uint64(n)))
+		index = int(chance.Below(in.Rand, uint64(n)))
 	} else {
 		index = draw(weights, lo, hi, in.Params.Temperature, argmin, in.Rand)
 	}

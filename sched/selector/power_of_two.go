@@ -1,6 +1,10 @@
 package selector
 
-import "math"
+import (
+	"math"
+
+	"github.com/seed-3c5df8a4/turnstile/internal/chance"
+)
 
 // PowerOfTwo returns the selector that draws two distinct candidates and takes
 // the one with fewer active requests, the first drawn if they have the same
@@ -22,8 +26,8 @@ func (powerOfTwo) Pick(in *Input) (Pick, error) {
 	if n == 1 {
 		return Pick{Cost: float64(in.Candidates[0].Requests), RunnerUp: math.Inf(1)}, nil
 	}
-	first := int(below(in.Rand, uint64(n)))
-	second := int(below(in.Rand, uint64(n-1)))
+	first := int(chance.Below(in.Rand, uint64(n)))
+	second := int(chance.Below(in.Rand, uint64(n-1)))
 	if second >= first { // skip the one that is taken
 		second++
 	}

@@ -138,20 +138,6 @@ func TestRandom(t *testing.T) {
 	assert.Less(t, chiSquare(t, counts(t, Random(), in, 60_000), uniform(11)), 35.6)
 }
 
-// For n = 3·2^62 a plain multiply-shift returns every third value twice as often
-// as the others; the rejection must undo that.
-func TestBelowIsUnbiased(t *testing.T) {
-	t.Parallel()
-	r := seeded(5)
-	got := make([]int, 3)
-	for range 60_000 {
-		x := below(r, 3<<62)
-		require.Less(t, x, uint64(3<<62))
-		got[x%3]++
-	}
-	assert.Less(t, chiSquare(t, got, uniform(3)), 18.4)
-}
-
 func TestAllocs(t *testing.T) {
 	for _, b := range builtins {
 		in := &Input{

@@ -1,14 +1,15 @@
 //go:build unix
 
-package micro
+// Package cputime reads what processor time the process has used.
+package cputime
 
 import (
 	"syscall"
 	"time"
 )
 
-// cpuTime returns the processor time the process has used, user and system.
-func cpuTime() time.Duration {
+// Now returns the processor time the process has used, user and system.
+func Now() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0
