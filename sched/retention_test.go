@@ -7,17 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-3c5df8a4/turnstile/internal/testkit"
 	"github.com/seed-3c5df8a4/turnstile/sched"
 )
-
-// heapInUse returns what is reachable.
-func heapInUse() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
 
 // A live booking keeps of its request what a transfer needs, and that takes little
 // room: the overlaps of 2,048 ranks are 80 KiB as they come.
@@ -34,13 +26,13 @@ func TestLiveBookingKeepsLittle(t *testing.T) {
 		overlaps[i] = sched.Overlap{Rank: sched.RankID{Worker: uint64(i)}, Device: float64(i % 60), Host: float64(i % 2)}
 	}
 	live := make([]*sched.Booking, 0, bookings)
-	before := heapInUse()
+	before := testkit.HeapInUse()
 	for i := range bookings {
 		b, err := s.Schedule(t.Context(), &sched.Request{ID: fmt.Sprint(i), ISL: 1000, Overlaps: overlaps})
 		require.NoError(t, err)
 		live = append(live, b)
 	}
-	require.Less(t, (heapInUse()-before)/bookings, int64(16<<10), "bytes for each booking")
+	require.Less(t, (testkit.HeapInUse()-before)/bookings, int64(16<<10), "bytes for each booking")
 	for i, b := range live {
 		to := sched.RankID{Worker: uint64(ranks - 1 - i)}
 		if b.Placement().Rank == to {

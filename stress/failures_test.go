@@ -425,20 +425,12 @@ func TestFailure31NamesOfClientsAreNotKept(t *testing.T) {
 		n = 4000
 	}
 	use(0, n/10)
-	before := heapAfterGC()
+	before := testkit.HeapInUse()
 	use(n/10, n)
-	after := heapAfterGC()
+	after := testkit.HeapInUse()
 	require.Len(t, s.Stats().Classes, 1)
 	require.Less(t, after, before+before/10+1<<20)
 	testkit.RequireIdle(t, s)
-}
-
-func heapAfterGC() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }
 
 // 32. Reading while classes and workers change, under -race.

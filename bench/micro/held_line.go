@@ -94,9 +94,9 @@ func (w *waitingCrowd) finish() error {
 	return errors.Join(w.crowd.fault(), w.gate.finish())
 }
 
-// apart joins n that stand in n lanes: each excludes two workers, and no two the
-// same, as the retries of Do make them.
-func (w *waitingCrowd) apart(n, ranks int) {
+// apart has n wait in n lanes: each excludes two workers, and no two the same, as the
+// retries of Do make them.
+func (w *waitingCrowd) apart(n, ranks int) error {
 	for i := range n {
 		first, step := i%ranks, 1+i/ranks
 		w.join(&sched.Request{
@@ -104,6 +104,7 @@ func (w *waitingCrowd) apart(n, ranks int) {
 			Excluded: []uint64{rank(first).Worker, rank((first + step) % ranks).Worker},
 		})
 	}
+	return w.await(n)
 }
 
 func releaseLanes(engines []Engine) Spec {
@@ -119,8 +120,7 @@ func releaseLanes(engines []Engine) Spec {
 			return err
 		}
 		defer func() { err = errors.Join(err, w.finish()) }()
-		w.apart(waiters, ranks)
-		if err := w.await(waiters); err != nil {
+		if err := w.apart(waiters, ranks); err != nil {
 			return err
 		}
 		for i := range 3 {
@@ -153,8 +153,7 @@ func releaseRow(engines []Engine) Spec {
 			return err
 		}
 		defer func() { err = errors.Join(err, w.finish()) }()
-		w.apart(waiters, ranks)
-		if err := w.await(waiters); err != nil {
+		if err := w.apart(waiters, ranks); err != nil {
 			return err
 		}
 		return r.whole(1, func() error {

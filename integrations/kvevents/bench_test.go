@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-3c5df8a4/turnstile/integrations/kvevents"
+	"github.com/seed-3c5df8a4/turnstile/internal/testkit"
 	"github.com/seed-3c5df8a4/turnstile/sched"
 )
 
@@ -85,9 +86,9 @@ func BenchmarkOverlaps(b *testing.B) {
 	for _, ranks := range []int{16, 64, 128} {
 		b.Run(fmt.Sprint(ranks), func(b *testing.B) {
 			x := newIndex(b, kvevents.Config{BlockSize: 16})
-			before := heap()
+			before := testkit.HeapInUse()
 			held := fill(b, x, ranks, 20_000)
-			size := float64(heap()-before) / float64(held)
+			size := float64(testkit.HeapInUse()-before) / float64(held)
 			prompts := make([][]uint64, 64)
 			for i := range prompts {
 				prompts[i] = x.Hashes(nil, kvevents.Namespace{}, chainTokens(i, 256*16))
@@ -108,14 +109,6 @@ func BenchmarkOverlaps(b *testing.B) {
 			runtime.KeepAlive(x)
 		})
 	}
-}
-
-func heap() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }
 
 // chainTokens are the tokens of the n-th prompt; the first quarter of each is that of a

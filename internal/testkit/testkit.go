@@ -9,6 +9,7 @@ package testkit
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -83,6 +84,15 @@ func WithTimeout(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// HeapInUse returns how many bytes are in use after a collection.
+func HeapInUse() int64 {
+	runtime.GC()
+	runtime.GC() // the first one ends what was under way
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 // Engine is a scheduler or what is compared with it.

@@ -42,20 +42,27 @@ func TestHandOverMeetsHelpers(t *testing.T) {
 	}
 }
 
+const pushers, each = 4, 20
+
+// pushAtOnce has each of the pushers push so many.
+func pushAtOnce(a *Arrivals[int]) *sync.WaitGroup {
+	var wg sync.WaitGroup
+	for p := range pushers {
+		wg.Go(func() {
+			for i := range each {
+				push(a, p*each+i)
+			}
+		})
+	}
+	return &wg
+}
+
 // Whoever pushes at the same time is on the stack.
 func TestNoArrivalIsLost(t *testing.T) {
 	t.Parallel()
-	const pushers, each = 4, 20
 	for range 200 {
 		var a Arrivals[int]
-		var wg sync.WaitGroup
-		for p := range pushers {
-			wg.Go(func() {
-				for i := range each {
-					push(&a, p*each+i)
-				}
-			})
-		}
+		wg := pushAtOnce(&a)
 		wg.Wait()
 		if got := len(a.Detach(nil)); got != pushers*each {
 			t.Fatalf("%d of %d are left", got, pushers*each)
@@ -66,17 +73,9 @@ func TestNoArrivalIsLost(t *testing.T) {
 // Who pushes while others are taken comes with the next take.
 func TestTakeLosesNoArrival(t *testing.T) {
 	t.Parallel()
-	const pushers, each = 4, 20
 	for range 200 {
 		var a Arrivals[int]
-		var wg sync.WaitGroup
-		for p := range pushers {
-			wg.Go(func() {
-				for i := range each {
-					push(&a, p*each+i)
-				}
-			})
-		}
+		wg := pushAtOnce(&a)
 		got := 0
 		take := func() {
 			for ticket := a.Take(); ticket != nil; ticket = ticket.Next() {
