@@ -188,11 +188,11 @@ func TestManyAreTakenOutInPieces(t *testing.T) {
 			ends: func(_ *sched.Scheduler, c *crowd, _ *lateClock) { c.stop() },
 		},
 		{
-			name: "due", most: sched.LifecycleAllowance/queue.CostGrant + 1, err: sched.ErrDeadline,
+			name: "due", most: sched.LifecycleAllowance/sched.CostReject + 1, err: sched.ErrDeadline,
 			ends: func(_ *sched.Scheduler, _ *crowd, clock *lateClock) { clock.move(time.Hour) },
 		},
 		{
-			name: "due while a rank is idle", most: sched.LifecycleAllowance/queue.CostGrant + 1, err: sched.ErrDeadline,
+			name: "due while a rank is idle", most: sched.LifecycleAllowance/sched.CostReject + 1, err: sched.ErrDeadline,
 			ends: func(_ *sched.Scheduler, _ *crowd, clock *lateClock) { clock.move(time.Hour) },
 		},
 		{
@@ -254,7 +254,7 @@ func TestRejectedCallerServesAFew(t *testing.T) {
 			for before, more := s.Stats().Waiting, true; more; {
 				_, more = run(sched.ArrivalAllowance)
 				now := s.Stats().Waiting
-				require.LessOrEqual(t, before-now, int64(sched.ArrivalAllowance/(2*queue.CostEntry)+1))
+				require.LessOrEqual(t, before-now, int64(sched.ArrivalAllowance/sched.CostReject+1))
 				before = now
 			}
 		})

@@ -26,8 +26,8 @@ const (
 	// overdueAtOnce is how many waiters are expired, or rejected because the scheduler
 	// is closed, between two tests of the budget.
 	overdueAtOnce = 64
-	// costReject is the cost of a rejection.
-	costReject = 350
+	// costReject is the cost of a rejection, its owner woken.
+	costReject = 500
 	// checkedLength is the longest queue that is checked after every epoch, where
 	// invariants are.
 	checkedLength = 64
@@ -328,7 +328,6 @@ func (l *line) expireOverdue() {
 			l.queue.Remove(e)
 			l.Expire(e.Value)
 		}
-		l.budget.Spend(costReject * len(overdue))
 		if most -= len(overdue); most <= 0 {
 			break
 		}
@@ -349,7 +348,6 @@ func (l *line) failLacking() {
 			_, why := l.looks.Choose(l.s.rand)
 			l.reject(j, failureError(j.id, why))
 		}
-		l.budget.Spend(costReject * len(failed))
 		if most -= len(failed); most <= 0 {
 			break
 		}
@@ -396,7 +394,7 @@ func (l *line) answerClosed() (done bool) {
 		j := e.Value
 		l.queue.Remove(e)
 		l.reject(j, &Error{Code: ErrClosed, Request: j.id})
-		if !l.budget.Spend(costReject) {
+		if l.budget.Exhausted() {
 			return q.Len() == 0
 		}
 	}

@@ -159,6 +159,7 @@ func (l *line) Expire(j *job) { l.reject(j, pastDue(j.id)) }
 
 // reject settles a job with an error.
 func (l *line) reject(j *job, err error) {
+	l.budget.Spend(costReject)
 	s := l.s
 	j.err, j.decided = err, l.now
 	class := j.served // after the job is settled, it is its owner's

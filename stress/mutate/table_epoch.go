@@ -144,10 +144,17 @@ func epochTable() []Mutation {
 			Test:      schedTest("TestManyAreTakenOutInPieces"),
 		},
 		{
+			Name:      "reject for nothing",
+			Breaks:    "a refused caller refuses all others that ask likewise",
+			Invariant: "11",
+			Edits:     edit(hostFile, "	l.budget.Spend(costReject)\n", ""),
+			Test:      schedTest("TestRejectedCallerServesAFew"),
+		},
+		{
 			Name:      "answer Close for nothing",
 			Breaks:    "one caller answers all who wait",
 			Invariant: "11",
-			Edits:     edit(epochFile, "		if !l.budget.Spend(costReject) {\n			return q.Len() == 0\n		}\n", ""),
+			Edits:     edit(epochFile, "		if l.budget.Exhausted() {\n			return q.Len() == 0\n		}\n", ""),
 			Test:      schedTest("TestManyAreTakenOutInPieces"),
 		},
 		{

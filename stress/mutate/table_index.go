@@ -84,8 +84,15 @@ func indexTable() []Mutation {
 			Name:      "find a rank that was drawn though it may not be found",
 			Breaks:    "an excluded worker is chosen",
 			Invariant: "4",
-			Edits:     edit(searchFile, "					if f.Shard == nil || q.Among[f.spot/groupSize]>>(f.spot%groupSize)&1 != 0 {\n", "					if f.Shard == nil || q.Among != nil {\n"),
+			Edits:     edit(drawFile, "if unsure && f.Shard != nil &&", "if unsure && f.Shard == nil &&"),
 			Test:      shardsTest("TestIndexAgreesWithTheScan"),
+		},
+		{
+			Name:      "list the ranks before any is drawn, where one may not be found",
+			Breaks:    "a selection reads all ranks as soon as one is left out and some decay",
+			Invariant: "11",
+			Edits:     edit(drawFile, "	for range min(draws, ties+known+open) {\n", "	for range 0 {\n"),
+			Test:      shardsTest("TestSearchReadsLittle"),
 		},
 		{
 			Name:      "draw a group before a rank",
@@ -154,7 +161,7 @@ func indexTable() []Mutation {
 			Name:      "judge every load that decays",
 			Breaks:    "a selection costs as much as ranks decay",
 			Invariant: "11",
-			Edits:     edit(drawFile, "	for range draws {\n		if open == 0 {\n", "	for range draws {\n		if open >= 0 {\n"),
+			Edits:     edit(drawFile, "		if open == 0 && !unsure {\n", "		if open >= 0 && !unsure {\n"),
 			Test:      shardsTest("TestSearchReadsLittle"),
 		},
 		{
