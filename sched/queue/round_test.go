@@ -270,3 +270,29 @@ func (s *sometimesBusy) CanUse(l *Lane[string], _ RankID) Use {
 	}
 	return Usable
 }
+
+// A grant deals with the classes that have waiters, however many have none.
+func TestGrantDealsWithActiveClasses(t *testing.T) {
+	t.Parallel()
+	specs := make([]ClassSpec, 1000)
+	for i := range specs {
+		specs[i].Quantum = 10
+	}
+	b := newBench(t, specs...)
+	for i := range uint64(20) {
+		b.Add(int(400+200*(i%2)), named(fmt.Sprint(i), i+1, cost(7)))
+	}
+	b.Changed()
+	for range 20 {
+		if b.next() == nil {
+			t.Fatal("no request is next")
+		}
+		if n := len(b.plan.at); n > 2 {
+			t.Fatalf("%d classes were looked at", n)
+		}
+		b.Commit()
+		if n := len(b.Changed()); n > 4 {
+			t.Fatalf("%d deficits were noted", n)
+		}
+	}
+}

@@ -21,6 +21,13 @@ func poolTest(name string) Test  { return Test{Package: "sched/pool", Name: name
 func queueTable() []Mutation {
 	return []Mutation{
 		{
+			Name:      "plan with all classes",
+			Breaks:    "a grant costs as much as there are classes",
+			Invariant: "11",
+			Edits:     edit(roundFile, "	for _, c := range q.active {\n		p.at = append", "	for _, c := range q.classes {\n		p.at = append"),
+			Test:      queueTest("TestGrantDealsWithActiveClasses"),
+		},
+		{
 			Name:      "have an arrival wait with those who wait, whatever has become of its ranks",
 			Breaks:    "an arrival all of whose ranks are overloaded waits instead of being told",
 			Invariant: "4",
