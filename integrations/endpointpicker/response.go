@@ -4,6 +4,7 @@ import (
 	"errors"
 	"mime"
 	"strconv"
+	"time"
 
 	extproc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 
@@ -13,8 +14,9 @@ import (
 // answer is what was seen of the response.
 type answer struct {
 	begun, ended bool
-	good         bool // 2xx
-	stream       bool // server-sent events
+	at           time.Time // its head came
+	good         bool      // 2xx
+	stream       bool      // server-sent events
 	events       events
 	tokens       int64
 	first        bool // a token has come
@@ -23,7 +25,7 @@ type answer struct {
 
 func (x *stream) responseHeaders(h *extproc.HttpHeaders, served string) error {
 	a := &x.answer
-	a.begun = true
+	a.begun, a.at = true, time.Now()
 	code := 0
 	for _, header := range h.GetHeaders().GetHeaders() {
 		switch header.GetKey() {
@@ -89,7 +91,7 @@ func (x *stream) responseBody(b *extproc.HttpBody) error {
 
 func (x *stream) responseTrailers() error {
 	if x.response == none {
-		x.s.sawEnd()
+		x.s.count.cut.Store(0) // who sends trailers is set well
 	}
 	x.over()
 	return x.send(responseTrailers())

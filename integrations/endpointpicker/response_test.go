@@ -108,11 +108,12 @@ func TestSamePromptGoesWhereItIsCached(t *testing.T) {
 	t.Parallel()
 	for name, finish := range map[string]func(*talk){
 		"first token": func(k *talk) { k.answerBody("data: {}\n\n", true) },
-		"end":         func(k *talk) { k.answerTrailers() },
+		"trailers":    func(k *talk) { k.answerTrailers() },
+		"end":         func(*talk) {},
 	} {
 		r := newRig(t, "", endpointpicker.Config{})
 		response := duplex
-		if name == "end" {
+		if name != "first token" {
 			response = none
 		}
 		var open []*talk
@@ -197,31 +198,36 @@ func TestMisconfigured(t *testing.T) {
 		require.Equal(t, healthpb.HealthCheckResponse_SERVING, answer.GetStatus())
 		return strings.Join(header.Get(endpointpicker.HeaderMisconfigured), "")
 	}
-	stream := func(trailers bool) {
+	stream := func(status int, kind string, before func(*talk)) {
 		k := r.talk(duplex, none)
 		k.ask()
-		k.answerHeaders(false, 200, sse)
-		if trailers {
-			k.answerTrailers()
-		}
+		k.answerHeaders(false, status, kind)
+		before(k)
 		k.close()
 		r.idle()
 	}
-	for range 2 {
-		stream(false)
-		stream(false)
-		require.Empty(t, check(), "clients leave at times")
-		stream(true)
+	atOnce := func(*talk) {}
+	for _, well := range []func(*talk){
+		func(k *talk) { k.answerTrailers() },
+		func(*talk) { time.Sleep(25 * time.Millisecond) }, // as it makes tokens
+	} {
+		stream(200, sse, atOnce)
+		stream(200, sse, atOnce)
+		stream(200, plain, atOnce) // comes in one piece
+		stream(404, sse, atOnce)
+		require.Empty(t, check(), "there are short responses")
+		stream(200, sse, well)
 	}
-	for range 3 {
-		stream(false)
-	}
+	require.Eventually(t, func() bool {
+		stream(200, sse, atOnce)
+		return check() != ""
+	}, time.Minute, time.Millisecond)
 	require.Contains(t, check(), "response_trailer_mode")
 	require.Equal(t, check(), r.picker.Stats().Misconfigured)
 	logged := r.log.all()
 	require.Equal(t, 1, strings.Count(logged, "misconfigured"), logged)
 	require.Equal(t, 1, strings.Count(logged, "first tokens are not seen"), logged)
-	stream(true)
+	stream(200, sse, func(k *talk) { k.answerTrailers() })
 	require.Empty(t, check())
 }
 

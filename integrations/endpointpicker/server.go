@@ -94,8 +94,8 @@ type Server struct {
 // counters are written by streams and read by Stats.
 type counters struct {
 	chosen, refused, transferred, strange, dropped, panics atomic.Int64
-	// cut counts streams that ended at the head of a response since one was last seen to
-	// its end: see sawEnd and sawCut.
+	// cut counts streams that ended at the head of a response since one last did not: see
+	// sawEnd.
 	cut atomic.Int64
 }
 
@@ -189,9 +189,14 @@ func (s *Server) Stats() Stats {
 	}
 }
 
-// enoughCut is how many streams in a row must end at the head of a response before
-// that is taken for the gateway's settings: a client that leaves looks the same.
-const enoughCut = 3
+// A gateway that shows neither the body nor the trailers ends the stream at the head of
+// the response; one that shows trailers ends it with the response, which may have none.
+// Only the time tells these apart, and only for streams of events, whose head comes
+// before their tokens are made.
+const (
+	atOnce    = 20 * time.Millisecond
+	enoughCut = 3 // in a row: there are short responses, and clients leave
+)
 
 const misconfigured = "streams end at the head of the response, so that bookings are released too early: " +
 	"set response_trailer_mode to SEND, or have the body of the response sent"
@@ -203,15 +208,13 @@ func (s *Server) misconfigured() string {
 	return misconfigured
 }
 
-// sawEnd notes that a response was seen to its end where the body is not shown.
-func (s *Server) sawEnd() {
-	if s.count.cut.Load() != 0 {
+// sawEnd notes how long after its head a stream of events was over, where the body is
+// not shown.
+func (s *Server) sawEnd(after time.Duration) {
+	switch {
+	case after >= atOnce:
 		s.count.cut.Store(0)
-	}
-}
-
-func (s *Server) sawCut() {
-	if s.count.cut.Add(1) == enoughCut {
+	case s.count.cut.Add(1) == enoughCut:
 		s.config.Logger.Error("the gateway is misconfigured: " + misconfigured)
 	}
 }

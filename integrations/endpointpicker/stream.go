@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	extproc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc/codes"
@@ -92,15 +93,16 @@ func (s *Server) panicked(p any) {
 	s.config.Logger.Error("a callback panicked", "panic", p, "stack", string(debug.Stack()))
 }
 
-// end lets go of what the stream has.
+// end lets go of what the stream has. Where the body is not shown the end of the stream
+// is that of the response, unless it has trailers.
 func (x *stream) end() {
-	if x.booking == nil {
-		return
+	if a := &x.answer; x.response == none && a.begun && !a.ended && x.booking != nil {
+		x.computed()
+		if a.good && a.stream {
+			x.s.sawEnd(time.Since(a.at))
+		}
 	}
 	x.release()
-	if x.response == none && x.answer.begun && !x.answer.ended {
-		x.s.sawCut()
-	}
 }
 
 func (x *stream) release() {
