@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-3c5df8a4/turnstile/integrations/kvevents"
+	"github.com/seed-3c5df8a4/turnstile/integrations/kvevents/publish"
 	"github.com/seed-3c5df8a4/turnstile/internal/testkit"
 	"github.com/seed-3c5df8a4/turnstile/sched"
 )
@@ -172,19 +173,20 @@ func BenchmarkFollow(b *testing.B) {
 			return
 		}
 		r := bufio.NewReader(conn)
-		if handshake(conn, r, "PUB") != nil {
+		if publish.Greet(conn, r, publish.PUB) != nil {
 			return
 		}
-		if _, _, err := readFrame(r); err != nil {
+		if _, _, err := publish.ReadFrame(r); err != nil {
 			return
 		}
 		out := bufio.NewWriterSize(conn, 64<<10)
-		seq := make([]byte, 8)
+		seq, frames := make([]byte, 8), []byte(nil)
 		for i := 0; ; i++ {
 			binary.BigEndian.PutUint64(seq, uint64(i))
-			_ = writeFrame(out, 1, nil)
-			_ = writeFrame(out, 1, seq)
-			if writeFrame(out, 0, batches[i%len(batches)]) != nil {
+			frames = publish.AppendFrame(frames[:0], 1, nil)
+			frames = publish.AppendFrame(frames, 1, seq)
+			frames = publish.AppendFrame(frames, 0, batches[i%len(batches)])
+			if _, err := out.Write(frames); err != nil {
 				return
 			}
 		}

@@ -33,6 +33,23 @@ type Source struct {
 	Reports *uint32
 }
 
+// Check says what is wrong with the source itself, nil if it may work.
+func (s *Source) Check() error {
+	var faults []error
+	for _, at := range []string{s.Events, s.Replay} {
+		if at == "" && s.Events != "" {
+			continue
+		}
+		if _, _, err := endpoint(at); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if s.TotalKVBlocks < 0 {
+		faults = append(faults, fmt.Errorf("kvevents: %d KV blocks: must not be negative", s.TotalKVBlocks))
+	}
+	return errors.Join(faults...)
+}
+
 // ErrFollowed says that somebody follows this rank already.
 var ErrFollowed = errors.New("kvevents: the rank is followed already")
 
@@ -47,6 +64,7 @@ const (
 	// backOff is the rest after what will not be better at once; lives shorter than calm do
 	// not reset the pauses between connections.
 	backOff    = 30 * time.Second
+	soon       = time.Second
 	calm       = 10 * time.Second
 	firstPause = 50 * time.Millisecond
 	lastPause  = 5 * time.Second
@@ -66,19 +84,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // that it has, too: the same bytes (they hold a time) mean the same life, and what follows
 // is applied; else the rank is cleared and all that the engine repeats is read.
 func (x *Index) Follow(ctx context.Context, s Source) error {
-	var faults []error
-	for _, at := range []string{s.Events, s.Replay} {
-		if at == "" && s.Events != "" {
-			continue
-		}
-		if _, _, err := endpoint(at); err != nil {
-			faults = append(faults, err)
-		}
-	}
-	if s.TotalKVBlocks < 0 {
-		faults = append(faults, fmt.Errorf("kvevents: %d KV blocks: must not be negative", s.TotalKVBlocks))
-	}
-	if err := errors.Join(faults...); err != nil {
+	if err := s.Check(); err != nil {
 		return err
 	}
 	f := &follower{x: x, s: s, reports: int64(s.Rank.Rank)}
@@ -183,15 +189,16 @@ func (f *follower) session(ctx context.Context) error {
 	}
 	defer sub.close()
 	// What comes from here on waits in the connection while the past is read. What came
-	// before the publisher took note shows as a gap, or in an audit.
+	// before the publisher took note shows as a gap, or in an audit: the first is soon, as
+	// that is when something is likely to be missing.
 	if err = sub.send("\x01" + f.s.Topic); err != nil {
 		return err
 	}
 	if err = f.catchUp(ctx); err != nil {
 		return err
 	}
-	for {
-		err = sub.message(f.x.config.Audit)
+	for audit := min(soon, f.x.config.Audit); ; audit = f.x.config.Audit {
+		err = sub.message(audit)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			if f.s.Replay != "" {
 				if err = f.catchUp(ctx); err != nil {

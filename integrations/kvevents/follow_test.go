@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-3c5df8a4/turnstile/integrations/kvevents"
+	"github.com/seed-3c5df8a4/turnstile/integrations/kvevents/publish"
 )
 
 // world is one engine, its publisher, and an index that follows it, in a bubble.
@@ -20,7 +21,7 @@ type world struct {
 	net    network
 	x      *kvevents.Index
 	e      *engine
-	p      *publisher
+	p      *publish.Publisher
 	source kvevents.Source
 	ts     float64
 	lives  uint64
@@ -32,35 +33,47 @@ type world struct {
 	err      error
 }
 
-func newWorld(t *testing.T, config kvevents.Config, ring int) *world {
+// inWorld runs a story in a world whose engine repeats up to ring batches, and sees to it
+// that nothing is left of it.
+func inWorld(t *testing.T, ring int, story func(t *testing.T, w *world)) {
 	t.Helper()
-	config.BlockSize = 4
-	w := &world{t: t, x: newIndex(t, config), ring: ring}
-	w.x.DialWith(w.net.dial)
-	t.Cleanup(func() { // a test that has failed leaves the bubble as clean as one that has not
-		if w.cancel != nil && w.p != nil {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, x: newIndex(t, kvevents.Config{}), ring: ring}
+		w.x.DialWith(w.net.dial)
+		defer func() { // a story that has failed leaves the bubble as clean as one that has not
 			w.stop()
-			w.cancel()
+			if w.cancel != nil {
+				w.cancel()
+			}
 			w.done.Wait()
-		}
+		}()
+		w.source = kvevents.Source{Rank: one, Events: "tcp://e:1", Replay: "tcp://e:2"}
+		w.start()
+		story(t, w)
+		w.stop()
+		w.cancel()
+		w.done.Wait()
+		require.NoError(t, w.err)
+		require.Empty(t, w.x.Stats(), "what is not followed is forgotten")
+		require.Zero(t, w.x.Entries())
 	})
-	w.source = kvevents.Source{Rank: one, Events: "tcp://e:1", Replay: "tcp://e:2"}
-	return w
 }
 
 // start begins a life of the engine.
 func (w *world) start() {
 	w.lives++
 	w.e = newEngine(w.lives, 4, int(w.lives), 1000)
-	w.p = newPublisher(w.ring)
-	w.p.topics = w.lives%2 == 0
-	w.p.identity = w.identity
+	w.p = publish.New(w.ring)
+	if w.lives%2 != 0 {
+		w.p.OmitTopic()
+	}
+	w.p.Identify(w.identity)
 	w.net.set("e", w.p)
 }
 
 func (w *world) stop() {
 	w.net.set("e", nil)
-	w.p.end()
+	w.p.Close()
 }
 
 func (w *world) follow() {
@@ -70,12 +83,10 @@ func (w *world) follow() {
 	synctest.Wait()
 }
 
-func (w *world) finish() {
-	w.stop()
-	w.cancel()
-	w.done.Wait()
-	require.Empty(w.t, w.x.Stats(), "what is not followed is forgotten")
-	require.Zero(w.t, w.x.Entries())
+// pass has time pass.
+func (w *world) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 // tell publishes events.
@@ -84,7 +95,12 @@ func (w *world) tell(heard bool, events ...any) {
 	if events == nil {
 		events = array{}
 	}
-	w.p.publish(encode(w.t, array{w.ts, events, 0}), heard)
+	payload := encode(w.t, array{w.ts, events, 0})
+	if heard {
+		w.p.Publish(payload)
+	} else {
+		w.p.Lose(payload)
+	}
 	synctest.Wait()
 }
 
@@ -99,30 +115,23 @@ func (w *world) held(prompt []uint32) int { return 4 * held(w.x, one, kvevents.N
 
 func TestFollowLearnsWhatWasAndWhatIs(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, kvevents.Config{}, 100)
-		w.start()
+	inWorld(t, 100, func(t *testing.T, w *world) {
 		prompt := tokens(0, 64)
 		w.tell(true, w.e.run(prompt[:16])...)
 		w.follow()
 		require.Equal(t, 16, w.held(prompt), "from the replay")
 		require.Equal(t, kvevents.Live, w.stats().State)
-		time.Sleep(seconds(10))
-		synctest.Wait()
+		w.pass(seconds(10))
 		require.Equal(t, 16, w.held(prompt), "the doubt from before has ended")
 		w.tell(true, w.e.run(prompt)...)
 		require.Equal(t, w.e.overlap(prompt), w.held(prompt))
 		require.EqualValues(t, 1, w.stats().LastSequence)
-		w.finish()
-		require.NoError(t, w.err)
 	})
 }
 
 func TestFollowFillsGaps(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, kvevents.Config{}, 100)
-		w.start()
+	inWorld(t, 100, func(t *testing.T, w *world) {
 		w.follow()
 		prompt := tokens(0, 64)
 		w.tell(true, w.e.run(prompt[:8])...)
@@ -134,11 +143,9 @@ func TestFollowFillsGaps(t *testing.T) {
 		require.Zero(t, w.stats().Resets)
 
 		w.tell(false, w.e.clear())
-		time.Sleep(seconds(31)) // no later event shows the gap: the audit does
-		synctest.Wait()
+		w.pass(seconds(31)) // no later event shows the gap: the audit does
 		require.Zero(t, w.held(prompt))
 		require.Zero(t, w.stats().Resets)
-		w.finish()
 	})
 }
 
@@ -148,21 +155,18 @@ func TestRestartsAreToldFromCuts(t *testing.T) {
 	for _, before := range []int{1, 3, 10} {
 		for _, after := range []int{0, 1, 2, 3, 9, 10, 11, 30} {
 			for _, identity := range []bool{false, true} {
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t, kvevents.Config{}, 100)
-					w.start()
+				inWorld(t, 100, func(t *testing.T, w *world) {
 					old, fresh := tokens(0, 64), tokens(1000, 64)
 					w.follow()
-					time.Sleep(seconds(1))
+					w.pass(seconds(1))
 					for range before {
 						w.tell(true, w.e.run(old)...)
 					}
-					time.Sleep(seconds(6))
-					w.p.cut()
+					w.pass(seconds(6))
+					w.p.Cut()
 					synctest.Wait()
 					w.tell(true, w.e.run(old)...)
-					time.Sleep(seconds(1))
-					synctest.Wait()
+					w.pass(seconds(1))
 					require.Equal(t, 64, w.held(old), "cut")
 					require.Zero(t, w.stats().Resets, "a cut clears nothing")
 					require.EqualValues(t, before, w.stats().LastSequence)
@@ -175,12 +179,10 @@ func TestRestartsAreToldFromCuts(t *testing.T) {
 					for range after {
 						w.tell(true, w.e.run(fresh)...)
 					}
-					time.Sleep(seconds(6))
-					synctest.Wait()
+					w.pass(seconds(6))
 					require.Zero(t, w.held(old), "restart")
 					require.Equal(t, w.e.overlap(fresh), w.held(fresh))
 					require.EqualValues(t, 1, w.stats().Resets)
-					w.finish()
 				})
 			}
 		}
@@ -191,23 +193,18 @@ func TestRestartsAreToldFromCuts(t *testing.T) {
 // another. The numbers show it, or the identity, or the audit.
 func TestRestartBehindOneConnection(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, kvevents.Config{}, 100)
-		w.start()
+	inWorld(t, 100, func(t *testing.T, w *world) {
 		old, fresh := tokens(0, 64), tokens(1000, 64)
 		w.follow()
 		for range 5 {
 			w.tell(true, w.e.run(old)...)
 		}
-		w.p.mu.Lock()
-		w.p.seq, w.p.past = 0, nil
-		w.p.mu.Unlock()
+		w.p.Renew()
 		w.e = newEngine(99, 4, 0, 1000)
 		w.tell(true, w.e.run(fresh)...)
 		require.Zero(t, w.held(old))
 		require.Equal(t, 64, w.held(fresh))
 		require.EqualValues(t, 1, w.stats().Resets)
-		w.finish()
 	})
 }
 
@@ -216,27 +213,21 @@ func TestRestartBehindOneConnection(t *testing.T) {
 func TestIdentityTellsLives(t *testing.T) {
 	t.Parallel()
 	for _, cut := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, kvevents.Config{}, 100)
-			w.identity = []byte("0123456789abcdef")
-			w.start()
+		inWorld(t, 100, func(t *testing.T, w *world) {
+			w.p.Identify([]byte("0123456789abcdef"))
 			w.follow()
 			old := tokens(0, 64)
 			for range 3 {
 				w.tell(true, w.e.run(old)...)
 			}
-			w.p.mu.Lock()
-			w.p.identity = []byte("fedcba9876543210")
-			w.p.mu.Unlock()
+			w.p.Identify([]byte("fedcba9876543210"))
 			if cut {
-				w.p.cut()
-				time.Sleep(seconds(1))
-				synctest.Wait()
+				w.p.Cut()
+				w.pass(seconds(1))
 			} else {
 				w.tell(true)
 			}
 			require.EqualValues(t, 1, w.stats().Resets)
-			w.finish()
 		})
 	}
 }
@@ -244,58 +235,48 @@ func TestIdentityTellsLives(t *testing.T) {
 func TestLostRanksStopToCount(t *testing.T) {
 	t.Parallel()
 	for _, mute := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, kvevents.Config{}, 100)
-			w.start()
+		inWorld(t, 100, func(t *testing.T, w *world) {
 			prompt := tokens(0, 64)
 			w.follow()
 			w.tell(true, w.e.run(prompt)...)
 			if mute {
-				w.p.setMute(true) // it takes connections and answers nothing
-				w.p.cut()
+				w.p.Mute(true) // it takes connections and answers nothing
+				w.p.Cut()
 			} else {
 				w.net.set("e", nil)
-				w.p.cut()
+				w.p.Cut()
 			}
-			time.Sleep(seconds(4))
-			synctest.Wait()
+			w.pass(seconds(4))
 			require.Equal(t, 64, w.held(prompt), "in grace")
-			time.Sleep(seconds(2))
-			synctest.Wait()
+			w.pass(seconds(2))
 			require.Zero(t, w.held(prompt), "after grace")
 			require.NotEqual(t, kvevents.Live, w.stats().State)
 			require.False(t, w.stats().Counts)
 			require.Positive(t, w.stats().Blocks, "kept")
 
-			w.p.setMute(false)
+			w.p.Mute(false)
 			w.net.set("e", w.p)
-			time.Sleep(seconds(15))
-			synctest.Wait()
+			w.pass(seconds(15))
 			require.Equal(t, 64, w.held(prompt), "the same engine")
 			require.Zero(t, w.stats().Resets)
 			require.NoError(t, w.stats().Error)
 
 			w.net.set("e", nil)
-			w.p.cut()
-			time.Sleep(seconds(301))
-			synctest.Wait()
+			w.p.Cut()
+			w.pass(seconds(301))
 			require.Zero(t, w.stats().Blocks, "forgotten")
 			require.Error(t, w.stats().Error)
 			w.net.set("e", w.p)
-			time.Sleep(seconds(6))
-			synctest.Wait()
+			w.pass(seconds(6))
 			require.Equal(t, 64, w.held(prompt), "read anew")
-			w.finish()
 		})
 	}
 }
 
 func TestWithoutReplayEveryGapClears(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, kvevents.Config{}, 100)
+	inWorld(t, 100, func(t *testing.T, w *world) {
 		w.source.Replay = ""
-		w.start()
 		a, b := tokens(0, 32), tokens(1000, 32)
 		w.tell(true, w.e.run(a)...)
 		w.follow()
@@ -307,22 +288,18 @@ func TestWithoutReplayEveryGapClears(t *testing.T) {
 		w.tell(true, w.e.run(b)...)
 		require.Zero(t, w.held(a))
 		require.Equal(t, 32, w.held(b))
-		w.p.cut()
-		time.Sleep(seconds(1))
-		synctest.Wait()
+		w.p.Cut()
+		w.pass(seconds(1))
 		require.Zero(t, w.held(b))
 		require.Equal(t, kvevents.Live, w.stats().State)
 		require.EqualValues(t, 2, w.stats().Resets)
-		time.Sleep(seconds(100))
-		w.finish()
+		w.pass(seconds(100))
 	})
 }
 
 func TestGapsBeyondTheRing(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, kvevents.Config{}, 3)
-		w.start()
+	inWorld(t, 3, func(t *testing.T, w *world) {
 		w.follow()
 		old, fresh := tokens(0, 32), tokens(1000, 32)
 		w.tell(true, w.e.run(old)...)
@@ -334,15 +311,12 @@ func TestGapsBeyondTheRing(t *testing.T) {
 		require.Zero(t, w.held(old), "that it was cleared is not repeated")
 		require.Equal(t, 32, w.held(fresh))
 		require.EqualValues(t, 1, w.stats().Resets)
-		w.finish()
 	})
 }
 
 func TestTooSlowForTheStream(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, kvevents.Config{}, 100)
-		w.start()
+	inWorld(t, 100, func(t *testing.T, w *world) {
 		w.follow()
 		prompt := tokens(0, 32)
 		for range 3 {
@@ -350,14 +324,11 @@ func TestTooSlowForTheStream(t *testing.T) {
 			w.tell(false)
 		}
 		w.tell(true)
-		time.Sleep(seconds(1))
-		synctest.Wait()
+		w.pass(seconds(1))
 		require.Zero(t, w.held(prompt))
 		require.ErrorContains(t, w.stats().Error, "three times")
-		time.Sleep(seconds(30))
-		synctest.Wait()
+		w.pass(seconds(30))
 		require.Equal(t, 32, w.held(prompt))
-		w.finish()
 	})
 }
 
@@ -371,15 +342,13 @@ func TestSourcesThatCannotWork(t *testing.T) {
 		require.Error(t, x.Follow(t.Context(), s), "%+v", s)
 	}
 	require.Empty(t, x.Stats())
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, kvevents.Config{}, 100)
-		w.start()
+	inWorld(t, 100, func(t *testing.T, w *world) {
 		w.follow()
 		require.ErrorIs(t, w.x.Follow(t.Context(), w.source), kvevents.ErrFollowed)
 		w.tell(true, storedMap(nil, array{7}, count(0, 6), 6))
 		w.done.Wait()
 		require.ErrorContains(t, w.err, "blocks of 6 tokens")
-		w.finish()
+		w.err = nil
 	})
 }
 
@@ -393,19 +362,17 @@ func TestHostilePublishers(t *testing.T) {
 		want string
 		left int // of the prompt
 	}{
-		"no batch":              {func(w *world) { w.p.publish([]byte("garbage"), true) }, "decode", 0},
-		"another rank":          {func(w *world) { w.p.publish(encode(w.t, array{1, array{}, 7}), true) }, "another data-parallel rank: 7, want 0", 0},
+		"no batch":              {func(w *world) { w.p.Publish([]byte("garbage")) }, "decode", 0},
+		"another rank":          {func(w *world) { w.p.Publish(encode(w.t, array{1, array{}, 7})) }, "another data-parallel rank: 7, want 0", 0},
 		"too many blocks":       {func(w *world) { w.tell(true, storedMap(nil, count(100, 21), count(0, 84), 4)) }, "more blocks than", 0},
-		"a frame of an exabyte": {func(w *world) { w.p.raw([]byte{2, 0x10, 0, 0, 0, 0, 0, 0, 0}) }, "longer than", 32},
-		"frames without end":    {func(w *world) { w.p.raw(make([]byte, 0), []byte{1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0}) }, "more than 8 frames", 32},
-		"one frame":             {func(w *world) { w.p.raw([]byte{0, 1, 1}) }, "without a sequence number", 32},
+		"a frame of an exabyte": {func(w *world) { w.p.Raw([]byte{2, 0x10, 0, 0, 0, 0, 0, 0, 0}) }, "longer than", 32},
+		"frames without end":    {func(w *world) { w.p.Raw([]byte{1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0}) }, "more than 8 frames", 32},
+		"one frame":             {func(w *world) { w.p.Raw([]byte{0, 1, 1}) }, "without a sequence number", 32},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, kvevents.Config{}, 100)
+			inWorld(t, 100, func(t *testing.T, w *world) {
 				w.source.TotalKVBlocks = 10
-				w.start()
 				w.follow()
 				w.tell(true, w.e.run(prompt)...)
 				require.Equal(t, 32, w.held(prompt))
@@ -413,22 +380,9 @@ func TestHostilePublishers(t *testing.T) {
 				synctest.Wait()
 				require.ErrorContains(t, w.stats().Error, tt.want)
 				require.Equal(t, tt.left, w.held(prompt))
-				time.Sleep(seconds(6))
-				synctest.Wait()
-				w.finish()
+				w.pass(seconds(6))
 			})
 		})
-	}
-}
-
-// raw writes bytes to those who listen, past all rules.
-func (p *publisher) raw(parts ...[]byte) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for conn := range p.subs {
-		for _, part := range parts {
-			_, _ = conn.Write(part)
-		}
 	}
 }
 
@@ -436,24 +390,19 @@ func (p *publisher) raw(parts ...[]byte) {
 // at the beginning.
 func TestForgottenRanksAreReadAnew(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, kvevents.Config{}, 100)
-		w.start()
+	inWorld(t, 100, func(t *testing.T, w *world) {
 		w.follow()
 		prompt := tokens(0, 32)
 		w.tell(true, w.e.run(prompt[:16])...)
 		w.x.Forget(one.Worker)
 		require.Zero(t, w.held(prompt))
 		w.tell(true, w.e.run(prompt)...)
-		time.Sleep(seconds(1))
-		synctest.Wait()
+		w.pass(seconds(1))
 		require.Equal(t, 32, w.held(prompt))
 
 		w.x.Forget(one.Worker)
-		time.Sleep(seconds(32)) // the engine is silent: the audit sees it
-		synctest.Wait()
+		w.pass(seconds(32)) // the engine is silent: the audit sees it
 		require.Equal(t, 32, w.held(prompt))
-		w.finish()
 	})
 }
 
@@ -467,14 +416,14 @@ func TestRandomLivesOfAnEngine(t *testing.T) {
 		runs = 150
 	}
 	for seed := range uint64(runs) {
-		synctest.Test(t, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, 3))
-			ring := 1000
-			if seed%4 == 0 {
-				ring = 1 + r.IntN(6) // too short at times
-			}
-			w := newWorld(t, kvevents.Config{}, ring)
-			w.lives = seed * 100
+		r := rand.New(rand.NewPCG(seed, 3))
+		ring := 1000
+		if seed%4 == 0 {
+			ring = 1 + r.IntN(6) // too short at times
+		}
+		inWorld(t, ring, func(t *testing.T, w *world) {
+			w.stop()
+			w.lives = seed * 100 // all forms of engines have their turn
 			w.start()
 			all := prompts(r, 8, 48)
 			w.follow()
@@ -491,7 +440,7 @@ func TestRandomLivesOfAnEngine(t *testing.T) {
 				switch n := r.IntN(20); n {
 				case 0:
 					story += " cut"
-					w.p.cut()
+					w.p.Cut()
 				case 1:
 					story += " restart"
 					w.stop()
@@ -507,26 +456,23 @@ func TestRandomLivesOfAnEngine(t *testing.T) {
 					w.tell(false, w.e.run(all[r.IntN(len(all))])...)
 				case 5:
 					story += " mute"
-					w.p.setMute(r.IntN(2) == 0)
+					w.p.Mute(r.IntN(2) == 0)
 				case 6:
 					story += " pause"
 					time.Sleep(time.Duration(r.IntN(12_000)) * time.Millisecond)
 				case 7:
 					story += " quiet"
-					w.p.setMute(false)
-					time.Sleep(seconds(120))
-					synctest.Wait()
+					w.p.Mute(false)
+					w.pass(seconds(120))
 					check(ring == 1000)
 				default:
 					story += fmt.Sprint(" run", n)
 					w.tell(true, w.e.run(all[r.IntN(len(all))])...)
 				}
 			}
-			w.p.setMute(false)
-			time.Sleep(seconds(120))
-			synctest.Wait()
+			w.p.Mute(false)
+			w.pass(seconds(120))
 			check(ring == 1000)
-			w.finish()
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-3c5df8a4/turnstile/integrations/kvevents"
+	"github.com/seed-3c5df8a4/turnstile/integrations/kvevents/publish"
 	"github.com/seed-3c5df8a4/turnstile/sched"
 )
 
@@ -22,7 +23,7 @@ type pool struct {
 	x       *kvevents.Index
 	engines [8]*engine
 	net     network
-	pubs    [8]*publisher
+	pubs    [8]*publish.Publisher
 	sent    [8]map[uint64]bool // what one would guess: all that was ever sent there
 }
 
@@ -64,7 +65,7 @@ func hits(t *testing.T, how string, cut bool) (rate float64) {
 			require.NoError(t, p.s.UpsertWorker(sched.Worker{ID: uint64(i), Ranks: 1}))
 			p.engines[i] = newEngine(uint64(i), 4, i, 200)
 			p.engines[i].lru = true
-			p.pubs[i] = newPublisher(10_000)
+			p.pubs[i] = publish.New(10_000)
 			p.sent[i] = make(map[uint64]bool)
 			at := fmt.Sprintf("e%d", i)
 			p.net.set(at, p.pubs[i])
@@ -80,7 +81,7 @@ func hits(t *testing.T, how string, cut bool) (rate float64) {
 		synctest.Wait()
 		if cut {
 			for _, pub := range p.pubs {
-				pub.end()
+				pub.Close()
 			}
 			time.Sleep(seconds(6))
 		}
@@ -103,7 +104,7 @@ func hits(t *testing.T, how string, cut bool) (rate float64) {
 			cached += p.engines[to].overlap(prompt) / 4
 			asked += len(blocks)
 			events := p.engines[to].run(prompt)
-			p.pubs[to].publish(encode(t, array{float64(n), append(array{}, events...), 0}), true)
+			p.pubs[to].Publish(encode(t, array{float64(n), append(array{}, events...), 0}))
 			for _, block := range blocks {
 				p.sent[to][block] = true
 			}
@@ -117,7 +118,7 @@ func hits(t *testing.T, how string, cut bool) (rate float64) {
 		cancel()
 		following.Wait()
 		for _, pub := range p.pubs {
-			pub.end()
+			pub.Close()
 		}
 		require.NoError(t, p.s.Close())
 		rate = float64(cached) / float64(asked)

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed-3c5df8a4/turnstile/integrations/kvevents"
+	"github.com/seed-3c5df8a4/turnstile/integrations/kvevents/publish"
 	"github.com/seed-3c5df8a4/turnstile/sched"
 )
 
@@ -25,8 +26,10 @@ func TestManyRanksOverTCP(t *testing.T) {
 	prompt := tokens(0, 256)
 	engines := make([]*engine, 8)
 	for i := range engines {
-		p := newPublisher(100_000)
-		events, replay := p.listen(t)
+		p := publish.New(100_000)
+		t.Cleanup(p.Close)
+		events, replay, err := p.Listen("127.0.0.1:0", "127.0.0.1:0")
+		require.NoError(t, err)
 		e := newEngine(uint64(i), 4, i, 40)
 		engines[i] = e
 		running.Go(func() {
@@ -34,9 +37,13 @@ func TestManyRanksOverTCP(t *testing.T) {
 		})
 		looking.Go(func() {
 			for n := range 400 {
-				p.publish(encode(t, array{float64(n), append(array{}, e.run(prompt[:4+n%253])...), 0}), n != 107)
+				send := p.Publish
+				if n == 107 {
+					send = p.Lose
+				}
+				send(encode(t, array{float64(n), append(array{}, e.run(prompt[:4+n%253])...), 0}))
 				if n == 250 {
-					p.cut()
+					p.Cut()
 				}
 				if n%20 == 0 {
 					time.Sleep(time.Millisecond)
