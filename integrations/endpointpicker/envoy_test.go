@@ -110,7 +110,7 @@ func TestEnvoy(t *testing.T) {
 			go func() {
 				response, err := p.send(context.Background(), "hold=events", small)
 				if err == nil {
-					_ = response.Body.Close()
+					_, _ = readAll(response)
 				}
 			}()
 			p.held(1)
