@@ -38,7 +38,7 @@ import (
 // with a ratio where the ranks are too few to be counted, the eligible ranks are
 // locked together, and look, choice and booking happen under their locks: then there
 // is nothing to lose a race to.
-type attempt struct {
+type bookTry struct {
 	job   *job
 	look  *pool.Look
 	world *pool.World
@@ -55,13 +55,13 @@ type attempt struct {
 	told     *journal.Slot[Decision] // the place of the decision in the journal, outside the turn
 }
 
-// attempt makes one attempt and, if it succeeds, stores the placement in the job.
+// tryBook makes one try and, if it succeeds, stores the placement in the job.
 // REQUIRES: the look was taken.
-func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, error) {
+func (s *Scheduler) tryBook(a *bookTry, exclusive bool) (outcome, error) {
 	rules := a.world.Profile.Class(a.class)
 	counted := rules.BusyWorkerRatio > 0 && rules.BusyWorkerRatio < 1
 	if exclusive || counted && !a.look.CountsBusy() {
-		return s.attemptLocked(a)
+		return s.tryBookLocked(a)
 	}
 	gated := rules.CanQueue() && !counted
 	choice, failed := a.look.Choose(s.rand)
@@ -101,7 +101,7 @@ func (s *Scheduler) attempt(a *attempt, exclusive bool) (outcome, error) {
 }
 
 // book books on the chosen rank if, under its lock, what was read still holds.
-func (s *Scheduler) book(a *attempt, choice pool.Choice, chosen, witness *shards.Slot, gated, counted bool) outcome {
+func (s *Scheduler) book(a *bookTry, choice pool.Choice, chosen, witness *shards.Slot, gated, counted bool) outcome {
 	shards.LockBoth(chosen.Shard, witness.Shard)
 	defer shards.UnlockBoth(chosen.Shard, witness.Shard) // also if the clock panics
 	if counted {
@@ -109,13 +109,7 @@ func (s *Scheduler) book(a *attempt, choice pool.Choice, chosen, witness *shards
 		defer a.look.UnlockCount(chosen.Shard)
 	}
 	s.reserve(a)
-	load := chosen.Shard.LoadLocked()
-	holds := !chosen.Shard.DeadLocked() && s.undisturbed(a) &&
-		(!a.turn || !chosen.Shard.HintedLocked() && !witness.Shard.HintedLocked()) &&
-		(!gated || a.idleLocked(witness)) &&
-		a.look.MayTakeLocked(chosen, &load) &&
-		(!counted || a.look.RoomLocked() && (!a.turn || !s.env.Hints().Pending())) &&
-		a.look.StandsLocked(choice, &load) && a.trackLocked(choice)
+	holds := s.holdsLocked(a, choice, chosen, witness, gated, counted) && a.trackLocked(choice)
 	perturb.Point()
 	if !holds {
 		a.told.Drop()
@@ -125,9 +119,21 @@ func (s *Scheduler) book(a *attempt, choice pool.Choice, chosen, witness *shards
 	return decided
 }
 
+// holdsLocked reports whether what was read of the ranks still holds. REQUIRES: the
+// locks of chosen and witness, and the count's if counted.
+func (s *Scheduler) holdsLocked(a *bookTry, choice pool.Choice, chosen, witness *shards.Slot, gated, counted bool) bool {
+	load := chosen.Shard.LoadLocked()
+	return !chosen.Shard.DeadLocked() && s.undisturbed(a) &&
+		(!a.turn || !chosen.Shard.HintedLocked() && !witness.Shard.HintedLocked()) &&
+		(!gated || a.idleLocked(witness)) &&
+		a.look.MayTakeLocked(chosen, &load) &&
+		(!counted || a.look.RoomLocked() && (!a.turn || !s.env.Hints().Pending())) &&
+		a.look.StandsLocked(choice, &load)
+}
+
 // roomFor reports whether the share of ranks that are busy for the class lets a query
 // go on, and still no other request's turn has come.
-func (s *Scheduler) roomFor(a *attempt) bool {
+func (s *Scheduler) roomFor(a *bookTry) bool {
 	if !a.look.CountsBusy() {
 		return false
 	}
@@ -136,10 +142,10 @@ func (s *Scheduler) roomFor(a *attempt) bool {
 	return a.look.RoomLocked() && s.undisturbed(a)
 }
 
-// attemptLocked looks, chooses and books with all eligible ranks locked. Code of
+// tryBookLocked looks, chooses and books with all eligible ranks locked. Code of
 // the embedder's is not called under locks: its selector chooses before, and its
 // choice is booked as long as it may be.
-func (s *Scheduler) attemptLocked(a *attempt) (outcome, error) {
+func (s *Scheduler) tryBookLocked(a *bookTry) (outcome, error) {
 	l := a.look
 	foreign := !l.BuiltinSelector()
 	choice, failed := l.Choose(s.rand)
@@ -182,7 +188,7 @@ func (s *Scheduler) attemptLocked(a *attempt) (outcome, error) {
 // reserve takes the place in the journal of a booking outside the turn. It comes before
 // the waiting count is read: the decision of a request that starts to wait after that,
 // because of this booking or in another world, comes later. REQUIRES: the ranks' locks.
-func (s *Scheduler) reserve(a *attempt) {
+func (s *Scheduler) reserve(a *bookTry) {
 	if !a.turn && s.journal != nil {
 		a.told = s.journal.Reserve(Decision{Kind: DecisionAdmitted, Request: a.job.id, Query: a.job.query})
 		a.job.told = a.told // so that it is dropped if the clock breaks
@@ -190,7 +196,7 @@ func (s *Scheduler) reserve(a *attempt) {
 }
 
 // keep makes what a booking on a rank keeps of its request.
-func (s *Scheduler) keep(a *attempt, rank RankID) {
+func (s *Scheduler) keep(a *bookTry, rank RankID) {
 	if !a.job.query {
 		a.kept, a.proposed = overlaps.Keep(a.job.request.Overlaps, rank), rank
 		a.terms = s.termsOf(&a.job.request)
@@ -199,16 +205,16 @@ func (s *Scheduler) keep(a *attempt, rank RankID) {
 
 // onlyReads: a query that no request waits before or behind needs no lock. In the turn
 // it does, to see whether something was freed for the requests before it.
-func (a *attempt) onlyReads() bool { return a.job.query && !a.turn }
+func (a *bookTry) onlyReads() bool { return a.job.query && !a.turn }
 
 // trackLocked has a selector with state note the booking.
-func (a *attempt) trackLocked(choice pool.Choice) bool {
+func (a *bookTry) trackLocked(choice pool.Choice) bool {
 	return a.job.query || a.look.TrackLocked(choice)
 }
 
 // takeLocked places the job and books, unless it is a query. REQUIRES: the rank's
 // lock.
-func (s *Scheduler) takeLocked(a *attempt, choice pool.Choice, shard *shards.Shard) {
+func (s *Scheduler) takeLocked(a *bookTry, choice pool.Choice, shard *shards.Shard) {
 	a.job.placement = placementOf(a.look.Placed(choice.Candidate))
 	if !a.job.query {
 		s.bookLocked(a, choice, shard)
@@ -217,13 +223,27 @@ func (s *Scheduler) takeLocked(a *attempt, choice pool.Choice, shard *shards.Sha
 }
 
 // undisturbed reports whether the world stands and no other request's turn has come.
-func (s *Scheduler) undisturbed(a *attempt) bool {
-	switch {
-	case s.world.Load() != a.world:
+func (s *Scheduler) undisturbed(a *bookTry) bool {
+	if s.world.Load() != a.world {
 		return false
-	case a.turn:
-		next := s.line.nextFree()
-		return next == queue.NoDue || s.now() < next
+	}
+	if a.turn {
+		return s.beforeNextFree()
+	}
+	return s.nobodyAhead(a)
+}
+
+// beforeNextFree reports whether time alone has freed no rank that a waiter waits for.
+// REQUIRES: the turn.
+func (s *Scheduler) beforeNextFree() bool {
+	next := s.line.nextFree()
+	return next == queue.NoDue || s.now() < next
+}
+
+// nobodyAhead reports whether a request that is decided outside the turn has no waiter
+// before it: of any class or, if its class never queues, of its own.
+func (s *Scheduler) nobodyAhead(a *bookTry) bool {
+	switch {
 	case s.waiting.Load() == 0:
 		return true
 	case !a.never:
@@ -237,13 +257,13 @@ func (s *Scheduler) undisturbed(a *attempt) bool {
 }
 
 // idleLocked reports whether a rank is not busy for the class. REQUIRES: its lock.
-func (a *attempt) idleLocked(slot *shards.Slot) bool {
+func (a *bookTry) idleLocked(slot *shards.Slot) bool {
 	load := slot.Shard.LoadLocked()
 	return !a.look.Instant.Busy(a.world.BusyAbove(a.class, slot), &load) && a.look.MayTakeLocked(slot, &load)
 }
 
 // bookLocked makes the booking. REQUIRES: the rank's lock.
-func (s *Scheduler) bookLocked(a *attempt, choice pool.Choice, shard *shards.Shard) {
+func (s *Scheduler) bookLocked(a *bookTry, choice pool.Choice, shard *shards.Shard) {
 	j, rec := a.job, a.job.record
 	r, p := &j.request, &j.placement
 	p.Attempt = s.ids.NextAttempt(&rec.claimed)
@@ -268,7 +288,7 @@ func (s *Scheduler) bookLocked(a *attempt, choice pool.Choice, shard *shards.Sha
 }
 
 // estimate returns the expected prefill duration of a request on its rank.
-func (s *Scheduler) estimate(a *attempt, choice pool.Choice) time.Duration {
+func (s *Scheduler) estimate(a *bookTry, choice pool.Choice) time.Duration {
 	l := a.look
 	r := l.Request
 	if r.Expected != lifecycle.NoDuration || s.estimator == nil || !r.Tracked || a.job.query {

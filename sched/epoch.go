@@ -183,7 +183,7 @@ func (l *line) arrive(j *job) queue.Status {
 	}
 	l.current = nil
 	if status != queue.Done {
-		j.arrived = false
+		j.offArrivals = false
 	}
 	return status
 }
@@ -203,7 +203,7 @@ func (l *line) joinArrivals() {
 		l.current = nil
 		if status != queue.Done {
 			// The arrivals behind it would come first: leave them all.
-			j.arrived = false
+			j.offArrivals = false
 			return
 		}
 		l.arrived()
@@ -216,7 +216,7 @@ func (l *line) admissible(j *job) (class int, ok bool) {
 	var rejected error
 	switch {
 	case j.state.Load() != jobWaiting:
-		l.gone(j, true)
+		l.offArrivals(j)
 		return 0, false
 	case l.world.Closed:
 		rejected = &Error{Code: ErrClosed, Request: j.id}
@@ -225,7 +225,7 @@ func (l *line) admissible(j *job) (class int, ok bool) {
 	case !l.s.mayStand(l.world, j):
 		rejected = noWorkers(j.id)
 	}
-	j.arrived = true
+	j.offArrivals = true
 	if rejected != nil {
 		l.reject(j, rejected)
 		return 0, false
@@ -237,15 +237,21 @@ func (l *line) admissible(j *job) (class int, ok bool) {
 	return l.world.Profile.Classify(j.class, max(0, j.entry.Raw-j.entry.Cached)), true
 }
 
-// gone notes that a job whose owner has left came off a stack, and gives it back
-// once it has come off both.
-func (l *line) gone(j *job, arrived bool) {
-	if arrived {
-		j.arrived = true
-	} else {
-		j.left = true
-	}
-	if j.arrived && j.left {
+// offArrivals notes that a job whose owner has left came off the stack of arrivals.
+func (l *line) offArrivals(j *job) {
+	j.offArrivals = true
+	l.letGo(j)
+}
+
+// offLeavers notes that a job came off the stack of leavers.
+func (l *line) offLeavers(j *job) {
+	j.offLeavers = true
+	l.letGo(j)
+}
+
+// letGo gives a job whose owner has left back, once it has come off both stacks.
+func (l *line) letGo(j *job) {
+	if j.offArrivals && j.offLeavers {
 		l.s.putJob(j)
 	}
 }
@@ -298,7 +304,7 @@ func (l *line) unlinkLeavers() (done bool) {
 		if l.queue != nil {
 			l.queue.Remove(&j.entry)
 		}
-		l.gone(j, false)
+		l.offLeavers(j)
 		if !l.budget.Spend(2 * queue.CostEntry) {
 			return false
 		}
@@ -433,7 +439,7 @@ func (l *line) Broke(cause any) {
 	if j.state.Load() != jobWaiting {
 		// It is let go when it has come off both stacks.
 		if l.next < len(l.arrivals) && l.arrivals[l.next] == j {
-			j.arrived = false
+			j.offArrivals = false
 		}
 		return
 	}
@@ -443,7 +449,7 @@ func (l *line) Broke(cause any) {
 			break
 		}
 	}
-	j.arrived = true
+	j.offArrivals = true
 	if l.queue != nil {
 		l.queue.Remove(&j.entry)
 	}

@@ -24,7 +24,7 @@ func (s *Scheduler) begin() *life {
 func (s *Scheduler) tellQueued(j *job) {
 	if l := j.record.life; l != nil {
 		s.tell(&Event{
-			Kind: EventQueued, Request: j.id, Class: j.served, Query: j.query,
+			Kind: EventQueued, Request: j.id, Class: j.servedClass, Query: j.query,
 			Time: s.at(j.queuedAt), Arrival: s.at(l.arrival),
 		})
 	}

@@ -183,13 +183,12 @@ func (s *Scheduler) outcomeOf(r *Request, l *pool.Look, failed *pool.Failure, us
 		return OutcomeRefused, err
 	}
 	c := l.World.Profile.Class(l.Class)
-	limit, never := c.NeverQueues()
-	waits := l.NoneUsable() && !r.DoNotQueue && c.WaitsForEndpoint()
-	switch mustWait := l.MustWait() || waits; {
-	case l.AllOverloaded() && !waits:
-	case never && c.CanQueue() && (usage.Requests > 0 || mustWait):
+	switch ruleOn(l, c, !r.DoNotQueue && c.WaitsForEndpoint(), usage.Requests) {
+	case tryNow:
+	case mustNotWait:
+		limit, _ := c.NeverQueues()
 		return OutcomeRefused, queueFull(r.ID, c.Name, limit, usage.Of(limit), 0)
-	case mustWait && !never:
+	case mustWait:
 		workers := limitWorkers(l.World)
 		limit, used, bound, full := c.LimitReached(usage.Requests, usage.Raw, usage.Cached, workers)
 		switch {

@@ -94,7 +94,7 @@ func (l *line) book(class int, j *job) queue.Verdict {
 	}
 	began := s.sampler.Begin()
 	rules := l.world.Profile.Class(class)
-	j.served = rules.Name
+	j.servedClass = rules.Name
 	_, never := rules.NeverQueues()
 	if l.races < lostRaces/2 {
 		l.looks.Take(l.world, &j.request, class, pool.At(l.now))
@@ -104,8 +104,8 @@ func (l *line) book(class int, j *job) queue.Verdict {
 	if l.looks.MustWait() {
 		return queue.LostRace
 	}
-	a := attempt{job: j, look: l.looks, world: l.world, class: class, never: never, turn: true}
-	out, err := s.attempt(&a, l.races >= lostRaces)
+	a := bookTry{job: j, look: l.looks, world: l.world, class: class, never: never, turn: true}
+	out, err := s.tryBook(&a, l.races >= lostRaces)
 	if out == lostRace {
 		l.races++
 		s.counters.retries.Inc()
@@ -127,7 +127,7 @@ func (l *line) Grant(j *job) {
 		return
 	}
 	rec, query, placement := j.record, j.query, j.placement
-	j.decided = l.now
+	j.decidedAt = l.now
 	if j.queued {
 		j.queuedFor = l.now - j.queuedAt
 	}
@@ -161,8 +161,8 @@ func (l *line) Expire(j *job) { l.reject(j, pastDue(j.id)) }
 func (l *line) reject(j *job, err error) {
 	l.budget.Spend(costReject)
 	s := l.s
-	j.err, j.decided = err, l.now
-	class := j.served // after the job is settled, it is its owner's
+	j.err, j.decidedAt = err, l.now
+	class := j.servedClass // after the job is settled, it is its owner's
 	told := s.journal.Reserve(Decision{Kind: DecisionRejected, Request: j.id, Query: j.query, Err: err})
 	if _, ok := s.settle(j, jobRejected); ok {
 		s.countRejection(class, err)
@@ -175,7 +175,7 @@ func (l *line) reject(j *job, err error) {
 // Reject implements queue.Host.
 func (l *line) Reject(class int, j *job, why queue.Rejection) {
 	name := l.world.Profile.Class(class).Name
-	j.served = name
+	j.servedClass = name
 	switch why.Why {
 	case queue.Overloaded:
 		l.looks.TakeAll(l.world, &j.request, class, pool.At(l.now))
@@ -194,7 +194,7 @@ func (l *line) Queued(class int, j *job) {
 	// If its owner leaves meanwhile, that event comes after this one, or this one is
 	// not pushed.
 	told := l.s.journal.Reserve(Decision{Kind: DecisionQueued, Request: j.id, Query: j.query})
-	j.served, j.queuedAt, j.queued = l.world.Profile.Class(class).Name, l.now, true
+	j.servedClass, j.queuedAt, j.queued = l.world.Profile.Class(class).Name, l.now, true
 	if l.s.ledger.count(l.s, j, class) {
 		told.Keep()
 	} else {

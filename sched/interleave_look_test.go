@@ -1,6 +1,7 @@
 package sched_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/seed-3c5df8a4/turnstile/sched"
 	"github.com/seed-3c5df8a4/turnstile/sched/clock"
+	"github.com/seed-3c5df8a4/turnstile/sched/selector"
 )
 
 // Load that moves from one rank to the other between two looks makes both look
@@ -71,26 +73,34 @@ func TestRefusalAtTheDoorIsByTheRulesOfThatInstant(t *testing.T) {
 	requireIdle(t, s)
 }
 
-// The same holds in the turn, where the clock is read after the rules.
+// The same holds in the turn, for an arrival behind another whose selection changes
+// the rules.
 func TestRefusalInTheTurnIsByTheRulesOfThatInstant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		hooked := &hookedClock{Clock: clock.NewManual(time.Unix(1000, 0))}
-		s, _ := stepped(t, mixed, 3, sched.WithClock(hooked))
+		s, _ := stepped(t, mixed, 3)
 		hold := schedule(t, s, sched.Request{ID: "hold", ISL: 1000, Pin: pin(2)})
 		moves := schedule(t, s, sched.Request{ID: "moves", ISL: 1000, Pin: pin(3)})
+		require.NoError(t, s.SetSelector(pickFunc(func(in *selector.Input) (selector.Pick, error) {
+			if in.ISL != 77 {
+				return selector.Pick{}, nil
+			}
+			require.NoError(t, s.SetProfile(policyOf(t, withoutGates)))
+			_, err := moves.Transfer(rank(1))
+			require.NoError(t, err)
+			return selector.Pick{}, errors.New("no idea")
+		})))
 		waits := call(t.Context(), s, sched.Request{ID: "waits", ISL: 10, Pin: pin(2)})
 		synctest.Wait()
-		var r *caller
+		var changes, r *caller
 		sched.WithTurn(s, func() {
+			changes = call(t.Context(), s, sched.Request{ID: "changes", ISL: 77})
+			synctest.Wait()
 			r = call(t.Context(), s, sched.Request{ID: "r", ISL: 10, Allowed: []uint64{1}, DoNotQueue: true})
 			synctest.Wait()
-			hooked.next(func() { // after r was detached and the profile read
-				require.NoError(t, s.SetProfile(policyOf(t, withoutGates)))
-				_, err := moves.Transfer(rank(1))
-				require.NoError(t, err)
-			})
 		})
+		<-changes.done
+		require.ErrorIs(t, changes.err, sched.ErrSelector)
 		r.release(t)
 		waits.release(t)
 		require.NoError(t, hold.Release())

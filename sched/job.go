@@ -48,8 +48,8 @@ type job struct {
 	// leavers.
 	arrivalTicket, leaverTicket sequencer.Ticket[*job]
 	state                       atomic.Uint32
-	// stood: it was published in line; the owner's.
-	stood bool
+	// published: it stood in line; the owner's.
+	published bool
 	// wake has room for one token, which means "look".
 	wake chan struct{}
 
@@ -57,20 +57,20 @@ type job struct {
 	// by the owner if it does not stand in line.
 	placement Placement
 	err       error
-	// served names the class it was decided in, decided is when that was, in ns;
-	// written likewise, or by the owner if it does not stand in line.
-	served  string
-	decided int64
+	// servedClass names the class it was decided in, decidedAt is when that was, in
+	// ns; written likewise, or by the owner if it does not stand in line.
+	servedClass string
+	decidedAt   int64
 	// queuedAt is when it was queued, queuedFor how long it was when it was
 	// granted, both in ns; written likewise.
 	queuedAt, queuedFor int64
 	queued              bool
 
-	// counts are where the job is counted while it waits: for the profile that stands
+	// totals are where the job is counted while it waits: for the profile that stands
 	// and, while the waiters are moved to another, for that one; guarded by ledger.mu.
-	counts [2]count
-	// arrived and left are the holder's: the job came off either stack.
-	arrived, left bool
+	totals [2]count
+	// offArrivals and offLeavers are the holder's: the job came off that stack.
+	offArrivals, offLeavers bool
 
 	// What the holder may read after the caller has returned is kept here.
 	blocks   []uint64
@@ -90,7 +90,7 @@ func newJob() *job {
 // own ties the job's parts to it.
 func (j *job) own() {
 	j.arrivalTicket.Value, j.leaverTicket.Value = j, j
-	j.counts[0].place.job, j.counts[1].place.job = j, j
+	j.totals[0].place.job, j.totals[1].place.job = j, j
 }
 
 // prepare takes over what the request says.
@@ -111,7 +111,7 @@ func (s *Scheduler) prepare(j *job, r *Request, query bool, arrival int64) error
 // it after the caller has left, and finds out what need not be left to the holder.
 func (j *job) keep(w *pool.World) {
 	// An outcome without a placement means that nothing was booked.
-	j.stood, j.placement = true, Placement{}
+	j.published, j.placement = true, Placement{}
 	r := &j.request
 	j.blocks = append(j.blocks[:0], r.Blocks...)
 	j.overlaps = append(j.overlaps[:0], r.Overlaps...)
@@ -158,9 +158,9 @@ func (s *Scheduler) getJob() *job { return s.jobs.Get().(*job) }
 
 // putJob gives a job back. REQUIRES: no other goroutine knows it.
 func (s *Scheduler) putJob(j *job) {
-	if !j.stood {
+	if !j.published {
 		// The rest is as it was; to clear all of it takes longer than a decision.
-		j.id, j.class, j.served, j.record = "", "", "", nil
+		j.id, j.class, j.servedClass, j.record = "", "", "", nil
 		j.request.LetGo()
 		s.jobs.Put(j)
 		return
@@ -202,4 +202,4 @@ func (j *job) setEntry(seq uint64, now int64, w *pool.World) {
 }
 
 // waitedFor returns how long a granted job has waited since it arrived.
-func (j *job) waitedFor() time.Duration { return time.Duration(j.decided - j.arrival) }
+func (j *job) waitedFor() time.Duration { return time.Duration(j.decidedAt - j.arrival) }

@@ -71,11 +71,11 @@ func (l *ledger) beginReclass(p *policy.Profile) {
 func (l *ledger) move(j *job, class int, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c := j.counts[l.mu.side].class; c == nil || j.state.Load() != jobWaiting {
+	if c := j.totals[l.mu.side].class; c == nil || j.state.Load() != jobWaiting {
 		return
 	}
-	l.addLocked(j, &j.counts[1-l.mu.side], l.mu.coming[class])
-	j.served = name
+	l.addLocked(j, &j.totals[1-l.mu.side], l.mu.coming[class])
+	j.servedClass = name
 }
 
 // endReclass has the classes stand for the coming profile.
@@ -95,7 +95,7 @@ func (l *ledger) count(s *Scheduler, j *job, class int) (counted bool) {
 	if j.state.Load() != jobWaiting {
 		return false
 	}
-	l.addLocked(j, &j.counts[l.mu.side], l.mu.classes[class])
+	l.addLocked(j, &j.totals[l.mu.side], l.mu.classes[class])
 	s.tellQueued(j)
 	return true
 }
@@ -114,9 +114,9 @@ func (l *ledger) addLocked(j *job, place *count, c *classCount) {
 func (l *ledger) uncount(j *job) *classCount {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	class := j.counts[l.mu.side].class
-	for i := range j.counts {
-		place := &j.counts[i]
+	class := j.totals[l.mu.side].class
+	for i := range j.totals {
+		place := &j.totals[i]
 		if c := place.class; c != nil {
 			c.pending--
 			c.raw.Sub(j.entry.Raw)

@@ -123,7 +123,7 @@ func (s *Scheduler) run(
 		}
 	} else {
 		s.sampler.End(began)
-		res = result{err: err, class: j.served, owned: true}
+		res = result{err: err, class: j.servedClass, owned: true}
 	}
 	if res.err == nil {
 		*placement = j.placement
@@ -232,7 +232,7 @@ func (s *Scheduler) fastSafely(ctx context.Context, j *job) (out outcome, err er
 		out, err = decided, brokenOff(j.id)
 		if cause == nil { // the goroutine ends, and no code after this runs
 			s.ids.Free(&j.record.claimed)
-			s.reject(j.record, j.id, j.served, j.query, err)
+			s.reject(j.record, j.id, j.servedClass, j.query, err)
 			s.flush()
 		}
 	}()
@@ -261,7 +261,7 @@ func (s *Scheduler) fast(ctx context.Context, j *job) (outcome, error) {
 		perturb.Point()
 		class := w.ClassOf(j.class, &j.request)
 		rules := w.Profile.Class(class)
-		j.served = rules.Name
+		j.servedClass = rules.Name
 		limit, never := rules.NeverQueues()
 		var usage queue.Usage
 		if waiting {
@@ -280,14 +280,11 @@ func (s *Scheduler) fast(ctx context.Context, j *job) (outcome, error) {
 		} else {
 			l.Take(w, &j.request, class, at)
 		}
-		mustWait := l.MustWait()
-		switch {
-		case l.NoneUsable() && awaits(w, class, j):
+		switch ruleOn(l, rules, awaits(w, class, j), usage.Requests) {
+		case tryNow:
+		case mustWait:
 			return mustStand, nil
-		case l.AllOverloaded():
-		case !never && mustWait:
-			return mustStand, nil
-		case never && rules.CanQueue() && (usage.Requests > 0 || mustWait):
+		case mustNotWait:
 			// The world is asked after the usage was read and before the ranks are
 			// found unmoved: at that instant all three stood.
 			if s.world.Load() == w && (usage.Requests > 0 || l.Unmoved()) {
@@ -300,8 +297,8 @@ func (s *Scheduler) fast(ctx context.Context, j *job) (outcome, error) {
 			s.counters.retries.Inc()
 			continue
 		}
-		a := attempt{job: j, look: l, world: w, class: class, never: never}
-		if out, err := s.attempt(&a, races >= lostRaces); out != lostRace {
+		a := bookTry{job: j, look: l, world: w, class: class, never: never}
+		if out, err := s.tryBook(&a, races >= lostRaces); out != lostRace {
 			return out, err
 		}
 		s.counters.retries.Inc()
@@ -322,7 +319,7 @@ func (s *Scheduler) standSafely(ctx context.Context, j *job, k kind) (res result
 			s.flush()
 			return
 		}
-		res = result{err: j.err, class: j.served, at: j.decided, stood: true}
+		res = result{err: j.err, class: j.servedClass, at: j.decidedAt, stood: true}
 		if j.state.Load() == jobGranted {
 			res.err, res.owned, res.undone = err, true, true
 			if k == forBooking {
@@ -360,7 +357,7 @@ func (s *Scheduler) stand(ctx context.Context, j *job) (res result, left bool) {
 			}
 		}
 	}
-	res = result{class: j.served, at: j.decided, stood: true}
+	res = result{class: j.servedClass, at: j.decidedAt, stood: true}
 	if j.state.Load() == jobRejected {
 		res.err = j.err
 		return res, false

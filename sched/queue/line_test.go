@@ -627,10 +627,14 @@ func TestAllOverloaded(t *testing.T) {
 		t.Fatal("overload drove somebody out")
 	}
 	h.expect(0, 8, &caller{name: "late"}, "late refused: overloaded")
+	// Nor is it told only when no other request can run.
+	if h.line.Join(0, entryOf(&caller{name: "later"}, 9), &budget) != Done || h.told() != "later refused: overloaded" {
+		t.Fatal("an arrival that is refused has joined")
+	}
 	// One that is not suffices.
 	h.overloaded, h.free = 1, 1
 	h.line.q.OpenAll()
-	h.expect(0, 9, &caller{name: "d"}, "waits in; d stays")
+	h.expect(0, 10, &caller{name: "d"}, "waits in; d stays")
 }
 
 // Whoever joins a lane that is known to be blocked needs no look of its own.

@@ -24,7 +24,7 @@ func explainTable() []Mutation {
 			Name:      "explain a class with backlog as one without",
 			Breaks:    "a refusal is foretold as a booking",
 			Invariant: "an explanation is what is done",
-			Edits:     edit(explainFile, "	case never && c.CanQueue() && (usage.Requests > 0 || mustWait):\n", "	case never && c.CanQueue() && mustWait:\n"),
+			Edits:     edit(explainFile, "c.WaitsForEndpoint(), usage.Requests) {\n", "c.WaitsForEndpoint(), 0) {\n"),
 			Test:      schedTest("TestExplainAClassWithABacklogFromBefore"),
 		},
 		{

@@ -32,7 +32,7 @@ func lineTable() []Mutation {
 			Name:      "leave a cancelled entry in the queue",
 			Breaks:    "its job is used again while it is queued",
 			Invariant: "10",
-			Edits:     edit(epochFile, "		if l.queue != nil {\n			l.queue.Remove(&j.entry)\n		}\n		l.gone(j, false)\n", "		l.gone(j, false)\n"),
+			Edits:     edit(epochFile, "		if l.queue != nil {\n			l.queue.Remove(&j.entry)\n		}\n		l.offLeavers(j)\n", "		l.offLeavers(j)\n"),
 			Test:      schedTest("TestLeaverIsUnlinkedAtOnce"),
 		},
 		{
@@ -200,14 +200,14 @@ func lineTable() []Mutation {
 			Name:      "let a never-queue class ignore its backlog at the door",
 			Breaks:    "a never-queue request goes before the backlog of its class",
 			Invariant: "3",
-			Edits:     edit(scheduleFile, "		case never && rules.CanQueue() && (usage.Requests > 0 || mustWait):\n", "		case never && rules.CanQueue() && mustWait:\n"),
+			Edits:     edit(admissionFile, "	case never && class.CanQueue() && (waiting > 0 || l.MustWait()):\n", "	case never && class.CanQueue() && l.MustWait():\n"),
 			Test:      scriptTest("never_queue_backlog.txt"),
 		},
 		{
 			Name:      "refuse at the door without a second look",
 			Breaks:    "load that moves makes all ranks look busy though they never were",
 			Invariant: "4",
-			Edits:     edit(scheduleFile, "			if s.world.Load() == w && (usage.Requests > 0 || l.Unmoved()) {\n", "			if s.world.Load() == w && (usage.Requests > 0 || mustWait) {\n"),
+			Edits:     edit(scheduleFile, "			if s.world.Load() == w && (usage.Requests > 0 || l.Unmoved()) {\n", "			if s.world.Load() == w && (usage.Requests > 0 || l.MustWait()) {\n"),
 			Test:      schedTest("TestRefusalAtTheDoorWasTrueAtOneInstant"),
 		},
 		{

@@ -1,6 +1,7 @@
 package mutate
 
 const (
+	admissionFile = "sched/admission.go"
 	bookFile      = "sched/book.go"
 	scheduleFile  = "sched/schedule.go"
 	jobFile       = "sched/job.go"
@@ -43,7 +44,7 @@ func bookingTable() []Mutation {
 			Name:      "skip the world under the lock",
 			Breaks:    "a rank that is overloaded by now is booked",
 			Invariant: "4",
-			Edits:     edit(bookFile, "	case s.world.Load() != a.world:\n		return false\n", ""),
+			Edits:     edit(bookFile, "	if s.world.Load() != a.world {\n		return false\n	}\n", ""),
 			Test:      schedTest("TestWorldThatChangesBeforeTheBooking"),
 		},
 		{
@@ -51,8 +52,8 @@ func bookingTable() []Mutation {
 			Breaks:    "a rank that was removed is booked, and its load stays",
 			Invariant: "7, 8",
 			Edits: []Edit{
-				{bookFile, "	holds := !chosen.Shard.DeadLocked() && s.undisturbed(a) &&\n", "	holds := s.undisturbed(a) &&\n"},
-				{bookFile, "	case s.world.Load() != a.world:\n		return false\n", ""},
+				{bookFile, "	return !chosen.Shard.DeadLocked() && s.undisturbed(a) &&\n", "	return s.undisturbed(a) &&\n"},
+				{bookFile, "	if s.world.Load() != a.world {\n		return false\n	}\n", ""},
 			},
 			Test: schedTest("TestWorldThatChangesBeforeTheBooking/removed"),
 		},
@@ -67,7 +68,7 @@ func bookingTable() []Mutation {
 			Name:      "skip whether the choice stands",
 			Breaks:    "a rank that became dearer than the next is booked",
 			Invariant: "2, 4",
-			Edits:     edit(bookFile, "		a.look.StandsLocked(choice, &load) && a.trackLocked(choice)\n", "		load.Requests >= 0 && a.trackLocked(choice)\n"),
+			Edits:     edit(bookFile, "		a.look.StandsLocked(choice, &load)\n", "		load.Requests >= 0\n"),
 			Test:      schedTest("TestChoiceThatBecameDearerBeforeTheBooking"),
 		},
 		{
@@ -81,7 +82,7 @@ func bookingTable() []Mutation {
 			Name:      "skip the instants that have come",
 			Breaks:    "with a late timer, who came later goes before whom time freed",
 			Invariant: "5",
-			Edits:     edit(bookFile, "		return next == queue.NoDue || s.now() < next\n", "		return next <= queue.NoDue\n"),
+			Edits:     edit(bookFile, "	return next == queue.NoDue || s.now() < next\n", "	return next <= queue.NoDue\n"),
 			Test:      schedTest("TestGrantGoesNotPastAnInstantThatHasCome"),
 		},
 		{
