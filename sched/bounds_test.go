@@ -237,6 +237,51 @@ func TestManyAreTakenOutInPieces(t *testing.T) {
 	}
 }
 
+// Who is due at one instant is answered before others are decided, in however many
+// pieces; of very many, others are decided in between.
+func TestOverdueComeFirst(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name    string
+		due     int
+		atLeast int // of the overdue are answered before the next is granted
+		atMost  int
+	}{
+		{name: "few", due: sched.OverdueFirst, atLeast: sched.OverdueFirst, atMost: sched.OverdueFirst},
+		{name: "many", due: 1000, atLeast: sched.OverdueFirst, atMost: sched.OverdueFirst + 4},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				clock := &lateClock{now: time.Now()}
+				s, _ := stepped(t, queueing, 1, sched.WithClock(clock))
+				hold := schedule(t, s, sched.Request{ID: "hold", ISL: 10})
+				due := clock.Now().Add(time.Hour)
+				wait(t, s, test.due, func(int) sched.Request { return sched.Request{ISL: 10, Due: due} })
+				next := call(t.Context(), s, sched.Request{ID: "next", ISL: 10, Priority: 1})
+				synctest.Wait()
+				answered := -1
+				sched.EpochByEpoch(s, func(run func(int) (int, bool)) {
+					clock.move(time.Hour)
+					synctest.Wait()
+					require.NoError(t, hold.Release())
+					for more := true; more; {
+						_, more = run(sched.LifecycleAllowance)
+						if answered < 0 && s.Stats().Live > 0 {
+							answered = test.due - sched.QueueLen(s)
+						}
+					}
+				})
+				require.GreaterOrEqual(t, answered, test.atLeast)
+				require.LessOrEqual(t, answered, test.atMost)
+				<-next.done
+				require.NoError(t, next.err)
+				require.NoError(t, next.b.Release())
+			})
+		})
+	}
+}
+
 // Callers that are rejected do not go on for all those who come after them.
 func TestRejectedCallerServesAFew(t *testing.T) {
 	t.Parallel()

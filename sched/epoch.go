@@ -3,7 +3,6 @@ package sched
 import (
 	"github.com/seed-3c5df8a4/turnstile/internal/invariants"
 	"github.com/seed-3c5df8a4/turnstile/internal/perturb"
-	"github.com/seed-3c5df8a4/turnstile/sched/pool"
 	"github.com/seed-3c5df8a4/turnstile/sched/queue"
 	"github.com/seed-3c5df8a4/turnstile/sched/sequencer"
 )
@@ -23,9 +22,6 @@ const (
 	// grantsBetweenArrivals is how many waiters are served before arrivals are looked
 	// at, so that their priorities and due times count while a long backlog is served.
 	grantsBetweenArrivals = 32
-	// overdueAtOnce is how many waiters are expired, or rejected because the scheduler
-	// is closed, between two tests of the budget.
-	overdueAtOnce = 64
 	// costReject is the cost of a rejection, its owner woken.
 	costReject = 500
 	// checkedLength is the longest queue that is checked after every epoch, where
@@ -63,7 +59,11 @@ func (l *line) Run(allowance int) (left int, more bool) {
 	if l.queue != nil && len(rechecks) > 0 {
 		l.queue.Queue().OpenAll()
 	}
-	more = l.work() || l.undone || l.late
+	more = l.work()
+	if l.overdue.othersSpent(l.budget.Left()); !more {
+		l.overdue.ahead = 0 // there is nobody to be ahead of
+	}
+	more = more || l.undone || l.late
 	l.stuck = 0
 	if l.queue != nil {
 		l.sizes.Record(l.steps)
@@ -272,16 +272,12 @@ func (l *line) refresh() (done bool) {
 		if !l.queue.Queue().FreeDue(l.now, &l.budget) {
 			return false
 		}
-		l.expireOverdue()
 	}
-	if !l.s.expiry.sweep(l) {
-		l.late = true
+	if !l.endOverdue() {
+		return false
 	}
-	if l.queue != nil {
-		l.failLacking()
-		if !l.queue.Queue().Grow(l.now, &l.budget) {
-			return false
-		}
+	if l.queue != nil && !l.queue.Queue().Grow(l.now, &l.budget) {
+		return false
 	}
 	l.drainHints()
 	if l.queue == nil {
@@ -321,44 +317,6 @@ func (l *line) followWorld() (done bool) {
 		l.adopt(world)
 	}
 	return l.moving == nil || l.move()
-}
-
-// expireOverdue answers the waiters whose due time has come. It takes no more than half
-// of what is left of the budget. If they are very many, other requests are decided in
-// between, as if the timer were late; none of the overdue is granted then (see Expire).
-func (l *line) expireOverdue() {
-	q := l.queue.Queue()
-	for most := l.budget.Left() / 2 / costReject; q.NextDue() <= l.now; {
-		overdue := q.Overdue(l.now, max(1, min(most, overdueAtOnce)))
-		for _, e := range overdue {
-			l.queue.Remove(e)
-			l.Expire(e.Value)
-		}
-		if most -= len(overdue); most <= 0 {
-			break
-		}
-	}
-	l.late = l.late || q.NextDue() <= l.now
-}
-
-// failLacking answers the waiters that have had no usable rank for as long as their
-// class waits for one, with half of what is left of the budget: they cannot be granted.
-func (l *line) failLacking() {
-	q := l.queue.Queue()
-	for most := l.budget.Left() / 2 / costReject; q.NextFail() <= l.now; {
-		failed := l.queue.Failed(l.now, max(1, min(most, overdueAtOnce)))
-		for _, e := range failed {
-			j := e.Value
-			l.queue.Remove(e)
-			l.looks.TakeAll(l.world, &j.request, e.Class(), pool.At(l.now))
-			_, why := l.looks.Choose(l.s.rand)
-			l.reject(j, failureError(j.id, why))
-		}
-		if most -= len(failed); most <= 0 {
-			break
-		}
-	}
-	l.late = l.late || q.NextFail() <= l.now
 }
 
 // drainHints takes the hints over; after an overflow every lane is tested again.

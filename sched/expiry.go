@@ -105,10 +105,10 @@ const (
 )
 
 // sweep expires what is due, in booking order, and sets the timer anew when all is
-// done. It takes no more than half of what is left of the budget, or one piece. Of
-// very many that are due at once the first are ended in order, then the next. It is
-// called by the holder of the turn.
-func (e *expiry) sweep(l *line) (done bool) {
+// done. It spends the budget down to a floor, or one piece. Of very many that are due at
+// once the first are ended in order, then the next. It is called by the holder of the
+// turn.
+func (e *expiry) sweep(l *line, floor int) (done bool) {
 	s, w := l.s, &e.walk
 	ttl := int64(s.config.BookingTTL)
 	if ttl == 0 {
@@ -120,9 +120,9 @@ func (e *expiry) sweep(l *line) (done bool) {
 		}
 		*w = sweep{world: l.world, now: l.now, again: math.MaxInt64, due: w.due[:0]}
 	}
-	rest := l.budget.Left()
-	part := queue.NewBudget(max(1, rest/2))
-	defer func() { l.budget.Spend(max(1, rest/2) - part.Left()) }()
+	units := max(1, l.budget.Left()-max(0, floor))
+	part := queue.NewBudget(units)
+	defer func() { l.budget.Spend(units - part.Left()) }()
 	for {
 		if !e.find(l, ttl, &part) || !e.end(s, ttl, &part) {
 			return false

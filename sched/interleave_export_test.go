@@ -65,6 +65,7 @@ const (
 	ArrivalAllowance   = arrivalAllowance
 	CostReject         = costReject
 	CostExpiry         = costExpiry
+	OverdueFirst       = overdueAhead / costReject
 	GrantsAtMost       = grantsBetweenArrivals
 )
 

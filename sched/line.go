@@ -45,8 +45,9 @@ type line struct {
 	sizes        *measure.Histogram // of epochs; made with the queue
 	// undone: a booking was taken back, which left a hint.
 	undone bool
-	// late: due times or ttls that have come are left for the next epoch.
-	late bool
+	// late: something overdue is left for the next epoch.
+	late    bool
+	overdue overdue
 	// rechecks are the callers that are answered once nothing is left to do.
 	rechecks []chan struct{}
 	// current is the job that is being decided, so that it is known whose fault a

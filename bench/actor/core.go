@@ -171,12 +171,14 @@ func (c *core) expire() {
 // failLacking ends those who have had no usable rank for too long.
 func (c *core) failLacking() {
 	w, now := c.e.world.Load(), c.Now()
-	for _, entry := range c.line.Failed(now, math.MaxInt) {
-		j := entry.Value
-		c.line.Remove(entry)
-		c.look.TakeAll(w, &j.request, entry.Class(), pool.At(now))
-		_, why := c.look.Choose(c.e.rand)
-		c.refuse(j, face.FailureError(j.id, why))
+	for c.line.Queue().NextFail() <= now {
+		for _, entry := range c.line.Failed(now, math.MaxInt, c.slice()) {
+			j := entry.Value
+			c.line.Remove(entry)
+			c.look.TakeAll(w, &j.request, entry.Class(), pool.At(now))
+			_, why := c.look.Choose(c.e.rand)
+			c.refuse(j, face.FailureError(j.id, why))
+		}
 	}
 }
 

@@ -1,5 +1,10 @@
 package queue
 
+import (
+	"cmp"
+	"slices"
+)
+
 // A lane that has no usable rank lacks one, from the moment at which it is found so.
 // In a class with an endpoint wait each of its entries fails when it has lacked one
 // for that long: since the lane does, or since the entry came, whichever is later. As
@@ -10,7 +15,7 @@ package queue
 // failingOf returns the heap of lanes whose entries fail if nothing changes.
 func failingOf[T any]() indexHeap[*Lane[T]] {
 	return indexHeap[*Lane[T]]{
-		less:  func(a, b *Lane[T]) bool { return a.failsAt < b.failsAt },
+		less:  func(a, b *Lane[T]) bool { return a.came.failsBefore(b.came) },
 		place: func(l *Lane[T]) *int { return &l.failing },
 	}
 }
@@ -87,27 +92,61 @@ func (q *Queue[T]) Failing(yield func(class int, at int64) bool) {
 	}
 }
 
-// Failed returns entries that have had no usable rank for too long, at most so many, in
-// arrival order. They stay queued. still is asked of each lane first: one that has a
-// usable rank by now fails no waiter.
-func (q *Queue[T]) failed(now int64, most int, still func(*Lane[T]) bool) (late []*Entry[T]) {
-	for _, c := range q.active {
-		for len(late) < most && c.nextFail() <= now {
-			l := c.failing.top()
-			if !still(l) {
-				q.lack(l, false, now)
-				continue
-			}
-			for e := l.came; e != nil && len(late) < most && l.failsFrom(e) <= now; e = e.cameAfter {
-				late = append(late, e)
-			}
-			// Its entries are about to be removed, which settles it anew.
-			c.failing.remove(l)
+// failed returns entries that have had no usable rank for too long, at most so many: in
+// the order of the instants at which they fail, and of arrival among those of one
+// instant, whatever their classes and lanes. They stay queued. still is asked of each
+// lane first: a lane that has a usable rank by now fails no waiter. If such lanes use up
+// the budget, none is returned yet.
+func (q *Queue[T]) failed(now int64, most int, still func(*Lane[T]) bool, b *Budget) (late []*Entry[T]) {
+	var looked []*Lane[T]
+	var bound *Entry[T] // what fails later is not among the first
+	first := func() {
+		slices.SortFunc(late, (*Entry[T]).compareFails)
+		if len(late) >= most {
+			late = late[:most]
+			bound = late[most-1]
 		}
 	}
-	sortByArrival(late)
+search:
+	for _, c := range q.active {
+		for c.nextFail() <= now {
+			l := c.failing.top()
+			if bound != nil && !l.came.failsBefore(bound) {
+				break
+			}
+			if !still(l) {
+				q.lack(l, false, now)
+				if b.Exhausted() {
+					late, bound = nil, nil
+					break search
+				}
+				continue
+			}
+			c.failing.remove(l)
+			looked = append(looked, l)
+			for e := l.came; e != nil && l.failsFrom(e) <= now; e = e.cameAfter {
+				if bound != nil && !e.failsBefore(bound) {
+					break
+				}
+				if late = append(late, e); len(late)-most >= most {
+					first()
+				}
+			}
+		}
+	}
+	for _, l := range looked {
+		l.class.settleFailing(l)
+	}
+	first()
 	return late
 }
+
+// compareFails orders entries by the instant at which they fail, and then by arrival.
+func (e *Entry[T]) compareFails(other *Entry[T]) int {
+	return cmp.Or(cmp.Compare(e.lane.failsFrom(e), other.lane.failsFrom(other)), cmp.Compare(e.Seq, other.Seq))
+}
+
+func (e *Entry[T]) failsBefore(other *Entry[T]) bool { return e.compareFails(other) < 0 }
 
 // enter lists an entry as the last that came to its lane.
 func (l *Lane[T]) enter(e *Entry[T]) {

@@ -401,14 +401,18 @@ func (l *Line[T]) Reset(classes []ClassSpec) (before *Queue[T]) {
 }
 
 // Failed returns requests that have had no usable rank for longer than their class
-// waits for one, at most so many, in arrival order. They stay queued.
-func (l *Line[T]) Failed(now int64, most int) []*Entry[T] {
+// waits for one, at most so many: in the order in which they fail, and in arrival order
+// if they fail at the same instant. They stay queued. It may return none if it uses up
+// the budget.
+func (l *Line[T]) Failed(now int64, most int, b *Budget) []*Entry[T] {
 	if l.q.NextFail() > now {
 		return nil
 	}
 	return l.q.failed(now, most, func(lane *Lane[T]) bool {
-		return l.host.Gate(lane.class.index, lane.First().Value, false).NoneUsable()
-	})
+		gate := l.host.Gate(lane.class.index, lane.First().Value, false)
+		b.Spend(CostLane + CostRank*gate.Looked)
+		return gate.NoneUsable()
+	}, b)
 }
 
 // Rebuild makes the queue anew from the waiters, after it was broken off in the middle

@@ -190,8 +190,8 @@ func lineTable() []Mutation {
 			Breaks:    "a request is granted at its due time",
 			Invariant: "one instant",
 			Edits: []Edit{
-				{epochFile, "/ costReject; q.NextDue() <= l.now; {\n		overdue := q.Overdue(l.now, ", "/ costReject; q.NextDue() < l.now; {\n		overdue := q.Overdue(l.now-1, "},
-				{epochFile, "	l.late = l.late || q.NextDue() <= l.now\n", "	l.late = l.late || q.NextDue() < l.now\n"},
+				{overdueFile, "	for q.NextDue() <= l.now {\n", "	for q.NextDue() < l.now {\n"},
+				{overdueFile, "range q.Overdue(l.now, ", "range q.Overdue(l.now-1, "},
 				{queueLineFile, "		if e.Due <= l.host.Now() {\n", "		if e.Due < l.host.Now() {\n"},
 			},
 			Test: scriptTest("one_instant.txt"),

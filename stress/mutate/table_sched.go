@@ -7,6 +7,7 @@ const (
 	jobFile       = "sched/job.go"
 	lineFile      = "sched/line.go"
 	epochFile     = "sched/epoch.go"
+	overdueFile   = "sched/overdue.go"
 	hostFile      = "sched/host.go"
 	ledgerFile    = "sched/ledger.go"
 	lifecycleFile = "sched/lifecycle.go"
