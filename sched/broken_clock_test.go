@@ -78,7 +78,6 @@ func endedAt(t *testing.T, n int, tick time.Duration) (reached bool) {
 		sched.WithDecisionHook(func(sched.Decision) {}))
 	addWorkers(t, s, 2)
 	c.left = n
-	println("n", n)
 
 	// Each step on a goroutine of its own, which may be the one that is ended.
 	aside := func(do func()) {
