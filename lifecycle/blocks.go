@@ -36,8 +36,8 @@ type PathObserver interface {
 // point where others part from it and not for each block. A block is identified
 // by its hash and all before it, and counts once however many bookings hold it.
 //
-// Who holds a block of a run holds all of it: a booking ends, and another path
-// goes on, only where a run ends. Booking a path that leaves a run halfway
+// A booking that holds a block of a run holds all of it: a booking ends, and another
+// path goes on, only where a run ends. Booking a path that leaves a run halfway
 // splits it. The lower half stays the same record, since bookings and the keys
 // of its children mean its end; the halves share one array.
 //

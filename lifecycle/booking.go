@@ -20,8 +20,8 @@ type Booking struct {
 	ISL int64
 	// Cached are the cached prompt tokens on the rank. It is the caller's.
 	Cached int64
-	// Touched is the time (ns) of the last call on the booking. It is the
-	// caller's, who keeps it in step with Touch.
+	// Touched is the time (ns) of the last call on the booking. It is the caller's,
+	// which keeps it in step with Touch.
 	Touched int64
 	// Serial is the place of the booking in booking order. It is the caller's.
 	Serial uint64

@@ -25,8 +25,9 @@ func (s *Scheduler) handle(rec *record, attempt uint64) *Booking {
 	return b
 }
 
-// unlessEnded calls a function that reads the clock, for an owner who has not got the
-// booking yet. If that ends the goroutine nobody ever will, and the booking is leaked.
+// unlessEnded calls a function that reads the clock, for an owner that has not got the
+// booking yet. If that ends the goroutine, no owner will ever have it, and the booking is
+// leaked.
 func (s *Scheduler) unlessEnded(rec *record, attempt uint64, read func()) {
 	returned := false
 	defer func() {

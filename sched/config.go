@@ -46,7 +46,7 @@ type Config struct {
 	// selector.RoleDecode, output alone: then cached blocks of a request whose prefill
 	// is not tracked are taken off the blocks it would add.
 	Role selector.Role
-	// Ties says who wins among equals: one at random (default) or the lowest.
+	// Ties says which rank wins among equals: one at random (default) or the lowest.
 	Ties selector.Ties
 
 	// BookingTTL ends a booking on which no lifecycle call was made for so long.

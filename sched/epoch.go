@@ -61,7 +61,7 @@ func (l *line) Run(allowance int) (left int, more bool) {
 	}
 	more = l.work()
 	if l.overdue.othersSpent(l.budget.Left()); !more {
-		l.overdue.ahead = 0 // there is nobody to be ahead of
+		l.overdue.ahead = 0 // there is nothing to be ahead of
 	}
 	more = more || l.undone || l.late
 	l.stuck = 0

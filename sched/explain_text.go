@@ -218,7 +218,7 @@ func (x *RankExplanation) chance() string {
 	}
 }
 
-// state says what speaks against a rank and for whom it is busy.
+// state says what speaks against a rank and for which classes it is busy.
 func (x *RankExplanation) state() string {
 	words := make([]string, 0, len(x.Against)+1)
 	for _, o := range x.Against {

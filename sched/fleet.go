@@ -11,8 +11,8 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
-// Several schedulers before one pool: each is told what load the others cause on the
-// ranks, and counts it as load. Who carries the news is not its business.
+// Several schedulers before one pool: each receives what load the others cause on the
+// ranks, and counts it as load. The transport between them is not part of this package.
 
 // PeerID numbers the other schedulers that a scheduler receives loads of. The caller of
 // SetPeerLoads chooses the numbers; a peer that restarts should get a new one.

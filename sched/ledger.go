@@ -33,7 +33,7 @@ type classCount struct {
 	deficit     int64
 	failsAt     int64          // when its first request fails for want of a usable rank, in ns
 	waits       *measure.Class // counts how long its requests waited
-	roll        roll           // who is counted here
+	roll        roll           // the jobs counted here
 }
 
 // count is where a job is counted: in a class, and on its roll.

@@ -44,7 +44,7 @@ func (s *Scheduler) logSelectorFailed(n int64, err error) {
 
 func (s *Scheduler) logHintsOverflowed(n int64) {
 	if s.outbox != nil && thinned(n) {
-		s.outbox.Log(slog.LevelWarn, "turnstile: capacity hints overflowed, all who wait are tested again",
+		s.outbox.Log(slog.LevelWarn, "turnstile: capacity hints overflowed, all waiters are tested again",
 			slog.Int64("count", n))
 	}
 }
@@ -68,7 +68,7 @@ func (s *Scheduler) logNoProfile(c *Config) {
 		return
 	}
 	if _, found := c.Policy.Find(c.Model); !found {
-		s.outbox.Log(slog.LevelWarn, "turnstile: the policy has no profile for the model, nor one at its top: nobody waits",
+		s.outbox.Log(slog.LevelWarn, "turnstile: the policy has no profile for the model, nor one at its top: no request waits",
 			slog.String("model", c.Model))
 		s.outbox.Flush()
 	}

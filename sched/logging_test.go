@@ -72,7 +72,7 @@ level=WARN msg="turnstile: booking expired" request=a rank=2/0 attempt=1`},
 level=INFO msg="turnstile: policy profile replaced" classes="[f never open half]" gone=[default] waiting=0
 level=INFO msg="turnstile: policy profile replaced" classes=[f] gone="[never open half]" waiting=0`},
 		{name: "no profile for the model", config: sched.Config{Model: "typo", Policy: modelsOnly(t)}, want: `
-level=WARN msg="turnstile: the policy has no profile for the model, nor one at its top: nobody waits" model=typo`},
+level=WARN msg="turnstile: the policy has no profile for the model, nor one at its top: no request waits" model=typo`},
 		{name: "a profile for the model", config: sched.Config{Model: "llama", Policy: modelsOnly(t)}},
 		{name: "a profile beside the policy", config: sched.Config{Model: "typo", Policy: modelsOnly(t), Profile: policyOf(t, mixed)}},
 		{name: "selector", config: sched.Config{Selector: broken}, do: func(t *testing.T, s *sched.Scheduler) {

@@ -34,7 +34,7 @@ type record struct {
 	claimed ids.Entry[*record]
 	// shard is the rank the booking is or was on; nil before it was booked.
 	// Written under the lock of the rank it leaves, and of the one it comes to;
-	// read by all, who then look again under the lock.
+	// read by all; a reader then looks again under the lock.
 	shard     atomic.Pointer[shards.Shard]
 	worker    *shards.Worker // as it was when it was decided to go there
 	class     *measure.Class // of the class it was admitted in; written when it is booked, not again

@@ -14,7 +14,7 @@ type roll struct{ head rollPlace }
 // rollPlace is a place on a roll: a job's, the head, or that of a reader on its way
 // along the ring.
 type rollPlace struct {
-	job        *job // nil for the head and for who is on the way
+	job        *job // nil for the head and for a reader
 	prev, next *rollPlace
 }
 

@@ -63,7 +63,7 @@ type Stats struct {
 	HintOverflows int64 `json:"hint_overflows"`
 	Epochs        int64 `json:"epochs"`
 	Retries       int64 `json:"retries"`
-	// EpochSizes are the steps of each epoch since somebody first stood in line:
+	// EpochSizes are the steps of each epoch since a request first stood in line:
 	// grants, refusals, arrivals and lost races count one each.
 	EpochSizes Histogram `json:"epoch_sizes,omitzero"`
 	// SelectionTimes are the times, in seconds, that sampled decisions took, from

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// A worker that is set aside counts as overloaded until a time. The table says who is,
-// as of the time it was made for: a later reader first asks AsideEnd, and if that time
-// has come takes WithoutAsides.
+// A worker that is set aside counts as overloaded until a time. The table says which
+// workers are, as of the time it was made for: a later reader first asks AsideEnd, and if
+// that time has come takes WithoutAsides.
 
 // NeverEnds is later than every time.
 const NeverEnds = math.MaxInt64

@@ -395,7 +395,7 @@ func (t *Table) flagged(ids iter.Seq[uint64]) *Table {
 			continue
 		}
 		if len(touched) == 0 {
-			// The other arrays are still shared: who appends to them copies them first.
+			// The other arrays are still shared: they are copied before anything is appended.
 			t.slots, t.room = slices.Clone(t.slots), newRoom(len(t.workers))
 			t.workers, t.ids, t.first = slices.Clip(t.workers), slices.Clip(t.ids), slices.Clip(t.first)
 		}

@@ -21,10 +21,10 @@ const (
 // size, no memory. A reader finds a rank that is in the set all the while it looks,
 // and never one that is not.
 //
-// How: there is one writer at a time, who holds the edge's lock; readers load the
+// How: there is one writer at a time, which holds the edge's lock; readers load the
 // words. A seat keeps its word as long as it is in the set. A set that changes its
 // form or grows is replaced by another, and the old one then stays as it is, so
-// that a reader who still has it finds all that do not change meanwhile. A bit is
+// that a reader that still has it finds all that do not change meanwhile. A bit is
 // set before it is counted, and cleared after, so that the count is never more than
 // there are.
 type holders struct {

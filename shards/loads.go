@@ -154,8 +154,8 @@ func newLoadIndex(ranks int, weights Weights) *LoadIndex {
 			x.heads[d][i].Store(hiddenKey<<keyShift | groupSize)
 		}
 	}
-	// Taken from the end: first one spot of each group, so that callers who book on
-	// different ranks seldom want the lock of the same group.
+	// Taken from the end: first one spot of each group, so that bookings on different
+	// ranks seldom want the lock of the same group.
 	size := spots / groups
 	for in := size - 1; in >= 0; in-- {
 		for spot := spots - size + in; spot >= 0; spot -= size {

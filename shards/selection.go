@@ -200,7 +200,7 @@ func (t *Table) AmongAllBut(excluded []uint64, x *LoadIndex, dst []uint64) (amon
 // How: constraints have one place, by a sum over some of their members. The first
 // that comes leaves just that sum there, the second that has the same its
 // selection, in place of another's. Found ones are compared whole. Places are
-// atomic words: who looks up writes nothing if it finds its own.
+// atomic words: a lookup writes nothing if it finds its own.
 type keptSelections struct {
 	sums   [keptMost]atomic.Uint64
 	places [keptMost]atomic.Pointer[keptSelection]

@@ -15,15 +15,15 @@ import (
 type Env struct {
 	// Now tells the time in nanoseconds.
 	Now lifecycle.Now
-	// NoPrefixIndex leaves the index of live prompt blocks out: who looks for a
-	// live prefix then walks the blocks of each rank. It is set before the first
-	// shard is made.
+	// NoPrefixIndex leaves the index of live prompt blocks out: a search for a live
+	// prefix then walks the blocks of each rank. It is set before the first shard is
+	// made.
 	NoPrefixIndex bool
-	// Fleet: others are to be told of the load that is caused here, so each change of
+	// Fleet: other schedulers receive the load that is caused here, so each change of
 	// it is noted. It is set before the first shard is made.
 	Fleet bool
-	// changes counts from 1 the times that others were told: who notes a change says
-	// after which. Written by NextChanges, read under the ranks' locks.
+	// changes numbers the batches of changes that others receive, from 1. A change is
+	// noted with the number. Written by NextChanges, read under the ranks' locks.
 	changes atomic.Uint64
 	// untold is set when a change is noted, cleared by NextChanges.
 	untold atomic.Bool

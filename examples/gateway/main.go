@@ -70,7 +70,7 @@ func parse(args []string, usage io.Writer) (*options, error) {
 		return nil
 	})
 	f.StringVar(&o.backendsFile, "backends", "", "YAML `file` of inference engines, taken up when it changes")
-	f.StringVar(&o.policyFile, "policy", "", "policy `file`, taken up when it changes; without one nobody waits, but with -demo its own policy.yaml holds")
+	f.StringVar(&o.policyFile, "policy", "", "policy `file`, taken up when it changes; without one no request waits, but with -demo its own policy.yaml holds")
 	f.StringVar(&o.model, "model", "", "`name` of the model whose profile is taken from the policy file")
 	f.Int64Var(&o.blockSize, "block-size", 16, "`tokens` in a KV block of the engines")
 	f.IntVar(&o.cacheBlocks, "cache-blocks", 65536, "prompt `blocks` remembered for each rank")

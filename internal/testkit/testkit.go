@@ -111,8 +111,8 @@ func InLine(e Engine) (n int64) {
 	return n
 }
 
-// UntilQueued returns when n requests stand in line, each in its place, and nobody has
-// the turn.
+// UntilQueued returns when n requests stand in line, each in its place, and no goroutine
+// has the turn.
 func UntilQueued(t testing.TB, e Engine, n int64) {
 	t.Helper()
 	for ctx := WithTimeout(t); InLine(e) != n; {

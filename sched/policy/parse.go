@@ -43,7 +43,7 @@ func (f *File) For(model string) *Profile {
 }
 
 // Find does what For does, and reports whether the profile comes from the file: if not,
-// no request ever waits, which is rarely what the caller meant who named a model.
+// no request ever waits, which a caller that names a model rarely means.
 func (f *File) Find(model string) (p *Profile, found bool) {
 	if f != nil {
 		if p := f.Models[model]; p != nil {

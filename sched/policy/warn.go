@@ -45,9 +45,9 @@ func (p *parser) warnUnused(s *scope, c *Class, i int) {
 }
 
 const (
-	neverWaits = "never applies, as nobody waits in a class without a threshold: " + keyThreshold + ", " +
+	neverWaits = "never applies, as no request waits in a class without a threshold: " + keyThreshold + ", " +
 		keyFrac + ", " + keyMaxRequests + " or " + keyKVFrac
-	neverQueues = "never applies, as nobody waits in a class with a limit of 0"
+	neverQueues = "never applies, as no request waits in a class with a limit of 0"
 )
 
 // mayHaveWaiters reports whether anything can make a request of the class wait.

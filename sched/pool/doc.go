@@ -1,4 +1,4 @@
-// Package pool takes one look at the ranks on behalf of one request: who is
+// Package pool takes one look at the ranks on behalf of one request: which ranks are
 // eligible, whether the request must wait, and which rank is chosen.
 //
 // It stands on floor 2 between the pure packages (policy, selector, queue) and

@@ -7,9 +7,9 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/shards"
 )
 
-// Guards says which ranks are guarded, and for whom. A lane that guards its ranks has
-// its class's prefill thresholds bind the other classes that can queue: a rank above
-// them is guarded for those. The guards are kept by their owner, which knows which
+// Guards says which ranks are guarded, and for which lanes. A lane that guards its ranks
+// makes its class's prefill thresholds bind the other classes that can queue: a rank
+// above them is guarded. The guards are kept by their owner, which knows which
 // lanes wait, lane by lane; which ranks are above the thresholds is looked up in their
 // loads. It is not safe for concurrent use. Nil has no guards.
 //
@@ -91,7 +91,7 @@ func (g *Guards) End(class int, c *shards.Constraints, free func(*lifecycle.Rank
 			free(&c.Pin)
 		}
 	case c.Allowed == nil:
-		// Who excluded a worker did not guard it.
+		// A lane that excluded a worker did not guard it.
 		if cover.wide == 0 || cover.excludedByAll() > cover.excludedByAllOf(ids) {
 			free(nil)
 		}

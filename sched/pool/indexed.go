@@ -233,7 +233,7 @@ func (l *Look) placeConcerned() bool {
 		if len(l.places)+l.walk.Holders(deeper) > most {
 			return false
 		}
-		// Who is deeper still is among these too.
+		// Ranks that are deeper still are among these too.
 		for shard := range l.walk.Each(deeper) {
 			if place := table.Slot(shard.ID()); place >= 0 && table.Slots()[place].Shard == shard {
 				l.placeRank(place)

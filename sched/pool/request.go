@@ -34,7 +34,7 @@ type Request struct {
 	Expected time.Duration
 	// ExpectedOSL is the expected output length in tokens, 0 for unknown.
 	ExpectedOSL int64
-	// Scratch is room for Distinct; who uses the request again keeps it.
+	// Scratch is room for Distinct. It stays with a request that is used again.
 	Scratch []lifecycle.RankID
 }
 

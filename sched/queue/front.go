@@ -338,7 +338,7 @@ func (g *group[T]) join() (units int) {
 	first, second := &g.asks[0], &g.asks[1]
 	units = 1 + len(first.ranks)/8
 	if first.every || second.every {
-		// Who opens every lane asks for all. The place is the same.
+		// A request that opens every lane asks for all ranks. The place is the same.
 		second.every, second.ranks = true, nil
 	} else {
 		second.ranks = append(second.ranks, first.ranks...)

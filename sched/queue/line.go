@@ -122,10 +122,10 @@ type Line[T any] struct {
 	q     *Queue[T]
 	host  Host[T]
 	ranks Ranks[T] // what the queue asks, by way of the host
-	// joined are the arrivals that were queued but may not remain: once nobody else
-	// can run, those that are left are tested against the limits, in ticket order.
-	// The first is at joinedFrom; one that has gone leaves nil, and joinedLeft counts
-	// those.
+	// joined are the arrivals that were queued but may not remain: once no other waiter
+	// can run, those that are left are tested against the limits, in ticket order. The
+	// first is at joinedFrom. An arrival that has gone leaves nil, and joinedLeft counts
+	// the nils.
 	joined                 []*Entry[T]
 	joinedFrom, joinedLeft int
 }
@@ -321,8 +321,8 @@ func (l *Line[T]) leaveJoined(e *Entry[T]) {
 	l.joinedLeft++
 }
 
-// trimJoined closes the gaps of those that have gone: while somebody can always run,
-// the list is never done with.
+// trimJoined closes the gaps of arrivals that have gone. While one waiter or another can
+// always run, SettleJoined does not come to the end of the list.
 func (l *Line[T]) trimJoined() {
 	stay := l.joined[:0]
 	for _, e := range l.joined {

@@ -179,7 +179,7 @@ func (c *class[T]) best(now int64, r Ranks[T], b *Budget) (e *Entry[T], ok bool)
 	if c.maxAge > 0 {
 		l, ok := c.fronts[byAge].best(r, b)
 		if l == nil && ok {
-			// Who goes along by order asks the same lanes: all were asked just now.
+			// The walk by order would ask the same lanes: all were asked just now.
 			c.fronts[byOrder].dismiss()
 		}
 		if l == nil || !ok {

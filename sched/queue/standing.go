@@ -1,7 +1,7 @@
 package queue
 
-// Standing is a place in the order of a class at one instant. It says who goes before
-// whom without a queue: of the waiters, and of a request that has not come yet.
+// Standing is a place in the order of a class at one instant. Two of them say which goes
+// first, without a queue: two waiters, or a waiter and a request that has not come yet.
 type Standing struct {
 	key  key
 	aged bool

@@ -35,7 +35,7 @@ func (e *CostError) Error() string {
 // Unwrap returns [ErrNonFinite].
 func (e *CostError) Unwrap() error { return ErrNonFinite }
 
-// Ties says who is chosen among the best when there are several.
+// Ties says which rank is chosen among the best when there are several.
 type Ties uint8
 
 const (

@@ -36,7 +36,7 @@ func (a *Arrivals[T]) Push(t *Ticket[T]) {
 	}
 }
 
-// Empty reports whether nobody has pushed since the last Detach.
+// Empty reports whether nothing was pushed since the last Detach.
 func (a *Arrivals[T]) Empty() bool { return a.head.Load() == nil }
 
 // Detach takes all tickets and appends their values to dst in ticket order.

@@ -21,9 +21,9 @@ const (
 //
 // Why no work is lost: a caller that has work publishes it and then calls Enter. Either
 // Enter takes the turn, and its epoch sees the work; or the word was running and
-// becomes dirty (or was dirty already), and the holder, who gives the turn up by a
-// compare-and-swap from running only, finds that and runs an epoch that begins after
-// the work was published.
+// becomes dirty (or was dirty already). The holder gives the turn up only by a
+// compare-and-swap from running, so it finds the mark and runs an epoch that begins
+// after the work was published.
 //
 // A holder works for others no longer than its allowance. If work is left then, it
 // hands over: it sets the word to required, which also stands for a dirty mark, since

@@ -11,7 +11,7 @@
 // path, with or without http.StripPrefix, behind a proxy that rewrites paths too:
 // everything is served at the one path it is mounted at, told apart by the query.
 //
-//	/debug/turnstile             the page; JSON for who accepts that and not HTML
+//	/debug/turnstile             the page; JSON if the request accepts that and not HTML
 //	/debug/turnstile?view=json   the JSON, a [Status]
 //	/debug/turnstile?view=script the page's script
 //	/debug/turnstile?view=style  the page's style

@@ -131,7 +131,7 @@
     const rank = { bad: 0, warn: 1, calm: 2 };
     list.sort((a, b) => rank[a[0]] - rank[b[0]]);
     const health = list.length === 0 || list[0][0] === "calm" ? "good" : list[0][0];
-    if (list.length === 0) list.push(["good", "All is well: every rank can be used, and nobody waits."]);
+    if (list.length === 0) list.push(["good", "All is well: every rank can be used, and no request waits."]);
     box.hidden = false;
     box.className = list[0][0];
     set(box.firstElementChild, list[0][1]);
@@ -237,7 +237,7 @@
         const limits = (c.limits || []).map((l) => l.limit + " " + count.format(l.usage) + " of " + count.format(l.bound));
         if (c.endpoint_until) limits.unshift("without an endpoint until " + clock(c.endpoint_until));
         if (c.never_queues) long(cells[12], "never queues");
-        else if (!c.can_queue && !c.endpoint_until) long(cells[12], "no busy threshold: nobody waits");
+        else if (!c.can_queue && !c.endpoint_until) long(cells[12], "no busy threshold: no request waits");
         else long(cells[12], limits.join(", ") || "none");
         cells[12].classList.toggle("bad", c.can_queue && !c.never_queues && (c.limits || []).some((l) => l.usage >= l.bound));
         cells[12].classList.toggle("quiet", !c.can_queue);

@@ -94,8 +94,8 @@ func (r *Recent) Observe(e sched.Event) {
 	r.count(e)
 }
 
-// failure reports whether somebody did not get what they asked for, or kept, and did
-// not give it up themselves.
+// failure reports whether a request did not get or did not keep what it asked for, and
+// its owner did not give it up.
 func failure(e sched.Event) bool {
 	switch e.Kind {
 	case sched.EventRejected:
