@@ -23,7 +23,7 @@ Prefix hits: prompt tokens found in the cache of their rank. Load balance: compu
 their mean. CPU: of the whole process, so with the replay itself. Leftovers: requests waiting, live bookings, ranks with a
 load, and goroutines, once all has ended.
 
-What an engine costs shows in the CPU per completion beyond the harness's, and in Schedule where nobody queues (mode off).
+What an engine costs shows in the CPU per completion beyond the harness's, and in Schedule where no request queues (mode off).
 Under a backlog (modes on and mixed) the pool is near its limit, where small differences in timing grow into large ones in
 waiting: compare several runs (-seed) before believing any. More, and what is required: go run ./bench -quick.
 `

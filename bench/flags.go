@@ -42,7 +42,7 @@ type options struct {
 	micro    microOptions
 }
 
-// usageError is an error of whoever called the program.
+// usageError is an error in the command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -51,7 +51,7 @@ func (e usageError) Unwrap() error { return e.error }
 func parseFlags(args []string, engines []namedEngine, stderr io.Writer) (*options, error) {
 	o := &options{}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
-	f.SetOutput(io.Discard) // what is wrong is told once, by whoever gets the error
+	f.SetOutput(io.Discard) // what is wrong is told once, by the caller
 	f.Usage = func() {}
 	engineNames := f.String("engines", "", "`names` of the engines to run, separated by commas: "+strings.Join(namesOf(engines), ", ")+" (default all)")
 	modeNames := f.String("modes", "off", "`names` of the modes to replay in, separated by commas: off, on, mixed; in the last two small differences in timing decide who waits, so compare several seeds")

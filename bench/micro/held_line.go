@@ -86,7 +86,7 @@ func newWaitingCrowd(e Engine, c Config, ranks int, tokens int64) (*waitingCrowd
 	return &waitingCrowd{gate: g, name: e.Name, crowd: newCrowd(g.eng)}, nil
 }
 
-// finish has all who still wait leave, and ends.
+// finish has all waiters leave, and ends.
 func (w *waitingCrowd) finish() error {
 	w.crowd.leave()
 	w.crowd.wait()
@@ -190,7 +190,7 @@ var oneToken = strings.Replace(onePrompt, "threshold: 0", "threshold: "+strconv.
 
 func releaseIdle(engines []Engine) Spec {
 	h := heldRow{
-		name: "release-idle", about: "one release while 100,000 wait who can all run: 64 ranks become idle one after the other; others: who is served during one call",
+		name: "release-idle", about: "one release while 100,000 wait that can all run: 64 ranks become idle one after the other; others: waiters that are served during one call",
 		callers: 100_000, ranks: 64, weight: 20, rounds: 3,
 		demands: []demand{
 			atMostCPU("CPU of one release", 100*time.Microsecond),
@@ -208,7 +208,7 @@ func releaseIdle(engines []Engine) Spec {
 		if err := w.gather(waiters); err != nil {
 			return err
 		}
-		// On one processor nobody else serves while the call lasts.
+		// On one processor no other goroutine serves while the call lasts.
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 		for _, b := range w.blockers {
 			before := w.served(waiters, &admitted)

@@ -14,7 +14,7 @@ import (
 // does that is held, and how long who comes meanwhile.
 
 const (
-	theOthers = "who comes meanwhile"
+	theOthers = "calls meanwhile"
 	// between is how many calls of another must go through while many are done
 	// with: it is done in pieces.
 	between = 20

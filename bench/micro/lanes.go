@@ -94,18 +94,18 @@ func lanesTrial(e Engine, pinned int) (*trial, error) {
 				g.blockers[0] = held
 				return nil
 			case <-time.After(patience):
-				return errors.New("nobody went when the rank was freed")
+				return errors.New("no waiter went when the rank was freed")
 			}
 		},
 	}}
 	return t, nil
 }
 
-// crowd are many who wait, each on a goroutine of its own.
+// crowd are many waiters, each on a goroutine of its own.
 type crowd struct {
 	eng engine.Engine
 	ctx context.Context
-	// leave has all who wait leave.
+	// leave has all waiters leave.
 	leave context.CancelFunc
 	wg    sync.WaitGroup
 

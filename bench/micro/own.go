@@ -192,7 +192,7 @@ func (c *countingClock) Now() time.Time {
 // ownClock counts the readings of the clock on the fast path.
 func ownClock() Spec {
 	reads := math.NaN()
-	return Spec{Scenario: "own/clock", About: "schedule, prefill done and release where nobody waits", Callers: 1, Ranks: 16, once: true,
+	return Spec{Scenario: "own/clock", About: "schedule, prefill done and release where no request waits", Callers: 1, Ranks: 16, once: true,
 		demands: []demand{func(*report.Row) report.Verdict {
 			return report.AtMost(0).Judge("readings of the clock per operation", reads, report.Short)
 		}},

@@ -82,7 +82,7 @@ func (g *gate) await(n int) error {
 	return nil
 }
 
-// inLine counts those who have their place in line.
+// inLine counts the callers that have their place in line.
 func (g *gate) inLine() (n int64) {
 	for _, class := range g.eng.Stats().Classes {
 		n += class.Pending
@@ -245,7 +245,7 @@ func tryOrder(e Engine, ranks, n int) error {
 				err = fmt.Errorf("caller %d went before %d", got.caller, c)
 			}
 		case <-time.After(patience):
-			err = errors.New("nobody went when a rank was freed")
+			err = errors.New("no waiter went when a rank was freed")
 		}
 	}
 	cancel()
@@ -257,7 +257,7 @@ func tryOrder(e Engine, ranks, n int) error {
 	return errors.Join(err, g.finish())
 }
 
-// plainTokens are those who do a part of the job: bound how many run at once.
+// plainTokens do a part of the job: they bound how many run at once.
 func plainTokens(callers, ranks int) []contender {
 	ctx := context.Background()
 	return []contender{

@@ -112,7 +112,7 @@ func (c *Comparison) WriteHTML(w io.Writer) error {
 	c.fillDemands(&d)
 	for _, scenario := range []struct{ name, title, about string }{
 		{"advisory", "Advisory selection", "Where would this request go? Nothing is booked."},
-		{"tracked", "Schedule, prefill done, release", "A whole life of a booking where nobody has to wait."},
+		{"tracked", "Schedule, prefill done, release", "A whole life of a booking where no request has to wait."},
 	} {
 		if charts := c.sweep(scenario.name); len(charts) > 0 {
 			d.Pictures = append(d.Pictures, pictures{scenario.title, scenario.about, c.keys(scenario.name), charts})

@@ -22,7 +22,7 @@ type Setting struct {
 	EstimatePrefill bool
 }
 
-// Selectors are settings that differ in how a rank is chosen. Nobody queues.
+// Selectors are settings that differ in how a rank is chosen. No request queues.
 func Selectors() []Setting {
 	number := func(x float64) *float64 { return &x }
 	return []Setting{
@@ -40,7 +40,7 @@ func Selectors() []Setting {
 	}
 }
 
-// Classes are settings that differ in who waits for what; ranks are chosen by the
+// Classes are settings that differ in which requests wait for what; ranks are chosen by the
 // KV cost. Requests that bring more than so many tokens that are not cached
 // are long.
 func Classes(long int64) ([]Setting, error) {

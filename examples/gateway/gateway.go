@@ -26,7 +26,7 @@ import (
 )
 
 // gateway holds the parts together: in each line of lines a
-// scheduler decides, a fleet keeps its workers, a cache guesses who holds what; the
+// scheduler decides, a fleet keeps its workers, a cache guesses which backend holds what; the
 // proxy speaks HTTP.
 type gateway struct {
 	options  *options
@@ -277,7 +277,7 @@ func (g *gateway) leave() {
 	}
 }
 
-// kill ends the gateway as if its process had died: nobody is told. For the demo.
+// kill ends the gateway as if its process had died: it says goodbye to no peer. For the demo.
 func (g *gateway) kill() {
 	if g.killed.CompareAndSwap(false, true) {
 		_ = g.transport.Close()

@@ -40,7 +40,7 @@ type lines struct {
 
 	current atomic.Pointer[[]*line] // by name; replaced, never changed
 
-	mu      sync.Mutex // held by whoever changes the lines
+	mu      sync.Mutex // held while the lines are changed
 	policy  *policy.File
 	retired []*line // their models have gone; they finish what they have
 	ids     map[string]uint64
@@ -53,7 +53,7 @@ type line struct {
 	status  http.Handler
 	figures *prometheus.Registry
 	unknown unknownClasses
-	named   atomic.Pointer[policy.Profile] // the profile, for who looks up names; nil without one
+	named   atomic.Pointer[policy.Profile] // the profile, to look up names in; nil without one
 
 	// Guarded by the lines' lock.
 	profile  *policy.Profile
@@ -102,7 +102,7 @@ func (l *lines) Lines() []*proxy.Line {
 }
 
 // setBackends makes these the backends of all lines. A line stays as long as it has
-// one of its models or one of its backends, and those who wait there with it. A fault
+// one of its models or one of its backends, and the requests that wait there with it. A fault
 // changes nothing.
 func (l *lines) setBackends(backends []fleet.Backend) error {
 	if err := fleet.Check(backends); err != nil {

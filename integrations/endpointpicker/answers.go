@@ -158,7 +158,7 @@ func subset(m *corepb.Metadata) (addresses []string, said bool) {
 	return addresses, true
 }
 
-// servedBy returns the address of who served, empty if the gateway does not say.
+// servedBy returns the address of the endpoint that served, empty if the gateway does not say.
 func servedBy(m *corepb.Metadata) string {
 	return m.GetFilterMetadata()[namespaceServed].GetFields()[keyServed].GetStringValue()
 }

@@ -53,7 +53,7 @@ func (x *stream) responseHeaders(h *extproc.HttpHeaders, served string) error {
 	return x.send(responseHeaders())
 }
 
-// served moves the booking to who served, if that is not the one that was chosen.
+// served moves the booking to the endpoint that served, if that is not the chosen one.
 func (x *stream) served(address string) {
 	if address == "" || address == x.address || x.booking == nil || x.freed {
 		return
@@ -91,7 +91,7 @@ func (x *stream) responseBody(b *extproc.HttpBody) error {
 
 func (x *stream) responseTrailers() error {
 	if x.response == none {
-		x.s.count.cut.Store(0) // who sends trailers is set well
+		x.s.count.cut.Store(0) // a gateway that sends trailers is configured well
 	}
 	x.over()
 	return x.send(responseTrailers())
@@ -124,7 +124,7 @@ func (x *stream) over() {
 	x.release()
 }
 
-// computed tells who wants to know where the prompt was computed.
+// computed calls the hook that says where the prompt was computed.
 func (x *stream) computed() {
 	a := &x.answer
 	if a.told || !a.good || x.booking == nil || x.freed || x.booking.Err() != nil || x.s.config.Computed == nil {

@@ -145,7 +145,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 
 // Drain has the health checks say that the picker is not ready, refuses new requests,
 // and returns when the streams that are open have ended or ctx has. Requests that wait
-// go on to wait. Stop the gRPC server afterwards: who comes meanwhile is told to come
+// go on to wait. Stop the gRPC server afterwards: a stream that comes meanwhile is told to come
 // again, which is more than a refused connection says.
 func (s *Server) Drain(ctx context.Context) error {
 	for _, service := range []string{"", Readiness, extproc.ExternalProcessor_ServiceDesc.ServiceName} {

@@ -141,7 +141,7 @@ func (x *stream) handle(m *extproc.ProcessingRequest) error {
 		x.begin(m)
 	}
 	if m.GetObservabilityMode() {
-		return status.Error(codes.FailedPrecondition, "observability_mode: nothing can be chosen by who is not heard")
+		return status.Error(codes.FailedPrecondition, "observability_mode: a picker that is not heard can choose nothing")
 	}
 	if !x.hinted {
 		x.subset, x.hinted = subset(m.GetMetadataContext())

@@ -18,7 +18,7 @@ type Config struct {
 	// BlockSize is the tokens of a block, at least 1: that of sched.Config. Engines may
 	// have a multiple of it.
 	BlockSize int
-	// Seed is the key of the hashes. 0 takes a random one, so that nobody can craft
+	// Seed is the key of the hashes. 0 takes a random one, so that no client can craft
 	// prompts that share hashes; indexes that exchange hashes need the same.
 	Seed uint64
 	// Grace is how long a rank whose engine cannot be heard still counts with what is
@@ -144,7 +144,7 @@ func (x *Index) Clear(id sched.RankID) {
 }
 
 // Forget forgets all ranks of a worker: it was removed, or another process has come in
-// its place. Whoever follows one of them begins anew.
+// its place. A follower of one of them begins anew.
 func (x *Index) Forget(worker uint64) {
 	var gone []*rank
 	x.mu.Lock()

@@ -11,7 +11,7 @@ import (
 // This is a circuit breaker, and none of the libraries for that: they decide when a
 // call is made, which is after a worker was chosen and booked. Here the choice
 // itself must know, and the scheduler has a word for it: a worker that is set aside
-// is not chosen, and who waits is not refused for it. What is left is to count.
+// is not chosen, and requests that wait are not refused for it. What is left is to count.
 
 // maxStreak bounds how many answers it takes to make up for failures.
 const maxStreak = 10
@@ -35,7 +35,7 @@ func (f *Fleet) Visit(worker uint64) *Visit {
 	return v
 }
 
-// GivenUp ends when the backend goes down: who has heard nothing from it by then
+// GivenUp ends when the backend goes down: a request that has heard nothing from it by then
 // need not wait any longer.
 func (v *Visit) GivenUp() context.Context { return v.lost }
 
@@ -80,7 +80,7 @@ func (v *Visit) Failed(why error, retryAfter time.Duration) (sound bool) {
 	}
 	var unreachable *net.OpError
 	if errors.As(why, &unreachable) && unreachable.Op == "dial" {
-		// Nobody listens: the process has ended, and its cache with it. Another may
+		// Nothing listens: the process has ended, and its cache with it. Another may
 		// be there before the next check.
 		f.config.Lost(m.id)
 		f.noteLocked(m, why)

@@ -2,9 +2,9 @@
 // may change, with which of them pass their health checks, and with what became of
 // the requests that were sent to them.
 //
-//	fleet.go    the list: who is added, who leaves, what the scheduler is told
-//	health.go   the checks: who is up, and when the checks are not to be believed
-//	breaker.go  the requests: who is set aside, and for how long
+//	fleet.go    the list: backends come and go, and the scheduler is told
+//	health.go   the checks: which backends are up, and when the checks are not to be believed
+//	breaker.go  the requests: which backends are set aside, and for how long
 package fleet
 
 import (
@@ -37,7 +37,7 @@ type Config struct {
 	// 1 s; it doubles with each further failure, up to AsideMax, default 30 s.
 	Aside, AsideMax time.Duration
 	// Lost is told when what a worker's cache held is lost: it went down, refused a
-	// connection, or has been removed. Nil tells nobody. It must not call the fleet.
+	// connection, or has been removed. Nil: it is not called. It must not call the fleet.
 	Lost func(worker uint64)
 	// ID numbers a backend by its address, where others must know it by the same
 	// number. Nil numbers them as they come.
@@ -108,7 +108,7 @@ func New(s *sched.Scheduler, config Config) *Fleet {
 	return f
 }
 
-// Set makes these the backends, in one step for the scheduler: nobody who waits
+// Set makes these the backends, in one step for the scheduler: no request that waits
 // meets a moment without any. A fault changes nothing. With none, those that are there
 // finish what they have. It returns once each new backend has been checked.
 func (f *Fleet) Set(backends []Backend) error {
@@ -176,7 +176,7 @@ func (f *Fleet) set(backends []Backend) error {
 	return nil
 }
 
-// tellLocked tells the scheduler of all workers, who of them is up and who is
+// tellLocked tells the scheduler of all workers, which of them are up and which are
 // drained, in one step.
 func (f *Fleet) tellLocked() error {
 	workers := make([]sched.Worker, 0, len(f.mu.members))

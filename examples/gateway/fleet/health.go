@@ -134,7 +134,7 @@ func (f *Fleet) noteLocked(m *member, result error) {
 	}
 }
 
-// judgeLocked makes of what the checks say who is up. If they fail for more than
+// judgeLocked decides by the checks which backends are up. If they fail for more than
 // half of the backends while requests are served by them, then it is the checks
 // that are wrong, as when engines are too busy to answer them in time: all go on.
 // Once doubted, the checks stay so until they succeed or requests fail too.

@@ -12,7 +12,7 @@ type flight struct {
 	mu struct {
 		sync.Mutex
 		ids  map[string]struct{} // of those that are served; nil at first
-		none chan struct{}       // closed when there is none; nil if nobody waits for that
+		none chan struct{}       // closed when there is none; nil if no goroutine waits for that
 	}
 }
 

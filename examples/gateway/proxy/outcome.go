@@ -7,7 +7,7 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/sched"
 )
 
-// Outcome is what became of a request, for whoever counts.
+// Outcome is what became of a request, for metrics.
 type Outcome struct {
 	// Status is what the client was told, 499 if it did not wait for its answer, 0 if
 	// nothing could be told.

@@ -73,7 +73,7 @@ type Config struct {
 	// KeepAlive is the time after which a comment line is sent on a stream that has not
 	// begun, and again; 0 for none.
 	KeepAlive time.Duration
-	// Count is told what became of each request; nil for nobody.
+	// Count receives what became of each request, if it is not nil.
 	Count func(Outcome)
 	// Log is told of each request; nil means slog.Default().
 	Log *slog.Logger
@@ -121,7 +121,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeH
 
 // Shutdown has /healthz say so, refuses new requests, lets the waiters have their turn,
 // and returns when all answers are finished or ctx has ended. Keep the server listening
-// until then: who comes meanwhile is told to go elsewhere, which is more than a refused
+// until then: a request that comes meanwhile is told to go elsewhere, which is more than a refused
 // connection says.
 func (p *Proxy) Shutdown(ctx context.Context) error {
 	p.closing.Store(true)
@@ -153,7 +153,7 @@ func (p *Proxy) health(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// alive tells whoever would restart the process that it runs: to do so would not
+// alive tells a supervisor, which would restart the process, that it runs: to do so would not
 // bring a backend back.
 func (p *Proxy) alive(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }
 

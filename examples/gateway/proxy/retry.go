@@ -15,7 +15,7 @@ const (
 )
 
 // waits remembers for how long the first of each class has stood in line, which is
-// about how long a newcomer would: whoever was refused need not come before that.
+// about how long a new request would: a refused client need not come before that.
 // It looks at most once a second, as refusals come in storms.
 type waits struct {
 	mu struct {

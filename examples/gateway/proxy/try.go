@@ -140,7 +140,7 @@ func (t *try) answered(response *http.Response) error {
 	switch status := response.StatusCode; {
 	case status == http.StatusNotImplemented: // it is well, and will never do that
 	case status >= http.StatusInternalServerError, status == http.StatusTooManyRequests,
-		// Nobody asked for another protocol; and what comes then is no body that the
+		// The request asked for no other protocol; and what comes then is no body that the
 		// end of the context would close.
 		status == http.StatusSwitchingProtocols:
 		return newBackendError(t.placement.Endpoint, response)

@@ -43,7 +43,7 @@ func (r *reply) whole(text string) object {
 	return o
 }
 
-// opening says in a chat who speaks, once for each choice.
+// opening names the speaker in a chat, once for each choice.
 func (r *reply) opening(choice int) object {
 	return r.piece(choice, object{"role": "assistant", "content": ""}, nil)
 }
@@ -70,7 +70,7 @@ func (r *reply) closing(choice int) object {
 	return r.piece(choice, object{}, r.reason())
 }
 
-// bill is the last piece of a stream, for who asked for the usage.
+// bill is the last piece of a stream if the request asked for the usage.
 func (r *reply) bill() object {
 	o := r.frame([]object{}, true)
 	o["usage"] = r.usage

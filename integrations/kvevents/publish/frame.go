@@ -37,7 +37,7 @@ func Greet(w io.Writer, r *bufio.Reader, kind string) error {
 	return err
 }
 
-// mostBytes bounds a frame: those who follow send short ones.
+// mostBytes bounds a frame: followers send short ones.
 const mostBytes = 1 << 20
 
 // ReadFrame reads a frame.

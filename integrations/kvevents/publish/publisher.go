@@ -16,7 +16,7 @@ const (
 	ROUTER = "ROUTER" // what was published before, again
 )
 
-// Publisher publishes the changes of one rank's cache to all who listen. It is safe for
+// Publisher publishes the changes of one rank's cache to its subscribers. It is safe for
 // concurrent use.
 type Publisher struct {
 	ring   int
@@ -28,10 +28,10 @@ type Publisher struct {
 		conns     map[net.Conn]bool
 		listeners []net.Listener
 		closed    bool
-		down      bool // nobody is served
-		mute      bool // who asks what was published before gets no answer
+		down      bool // no follower is served
+		mute      bool // requests for what was published before get no answer
 		identity  []byte
-		noTopic   bool // in answers to those who ask
+		noTopic   bool // in answers to such requests
 	}
 }
 
@@ -46,7 +46,7 @@ type message struct {
 	payload []byte
 }
 
-// highWater is how many messages wait for one who listens before he misses some.
+// highWater is how many messages wait for a subscriber before it misses some.
 const highWater = 1 << 16
 
 // New returns a publisher that repeats up to ring batches.
@@ -57,7 +57,7 @@ func New(ring int) *Publisher {
 }
 
 // Listen has the publisher serve on these TCP addresses, such as 127.0.0.1:0, and returns
-// them as those who follow need them.
+// them as followers need them.
 func (p *Publisher) Listen(events, replay string) (eventsAt, replayAt string, err error) {
 	if eventsAt, err = p.listen(events, PUB); err != nil {
 		return "", "", err
@@ -117,11 +117,11 @@ func (p *Publisher) Serve(conn net.Conn, kind string) {
 	})
 }
 
-// Publish sends a batch to all who listen.
+// Publish sends a batch to all subscribers.
 func (p *Publisher) Publish(payload []byte) { p.publish(payload, true) }
 
-// Lose publishes a batch that nobody hears, as if all were too slow. It is repeated to those
-// who ask.
+// Lose publishes a batch that no subscriber hears, as if all were too slow. It is repeated
+// on request.
 func (p *Publisher) Lose(payload []byte) { p.publish(payload, false) }
 
 func (p *Publisher) publish(payload []byte, heard bool) {
@@ -156,7 +156,7 @@ func (p *Publisher) cutLocked() {
 	}
 }
 
-// Kill ends this life: until Restart nobody is served.
+// Kill ends this life: until Restart no follower is served.
 func (p *Publisher) Kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -189,7 +189,7 @@ func (p *Publisher) Mute(mute bool) {
 	p.mu.mute = mute
 }
 
-// Identify has it say in each message who it is. Nil, as at first, says nothing.
+// Identify puts an identity into each message. Nil, as at first, puts none.
 func (p *Publisher) Identify(identity []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -203,7 +203,7 @@ func (p *Publisher) OmitTopic() {
 	p.mu.noTopic = true
 }
 
-// Raw writes bytes to all who listen, past all rules.
+// Raw writes bytes to all subscribers, past all rules.
 func (p *Publisher) Raw(text []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -224,7 +224,7 @@ func (p *Publisher) Close() {
 	p.served.Wait()
 }
 
-// stream sends what is published to one who listens, whatever topic he asks for.
+// stream sends what is published to one subscriber, whatever topic it asks for.
 func (p *Publisher) stream(conn net.Conn, r *bufio.Reader) {
 	if _, body, err := ReadFrame(r); err != nil || len(body) == 0 || body[0] != 1 {
 		return
@@ -260,7 +260,7 @@ func (p *Publisher) stream(conn net.Conn, r *bufio.Reader) {
 	}
 }
 
-// repeat answers those who ask what was published from a number on.
+// repeat answers requests for what was published from a number on.
 func (p *Publisher) repeat(conn net.Conn, r *bufio.Reader) {
 	for {
 		if _, _, err := ReadFrame(r); err != nil { // the delimiter
