@@ -18,12 +18,12 @@ type record struct {
 	lifecycle.Booking
 	// shard is the rank the booking is or was on; nil before it was booked.
 	// Written under the locks of the rank it leaves and of the one it comes to;
-	// read by all, who then look again under the lock.
+	// read by all; a reader then looks again under the lock.
 	shard     atomic.Pointer[shards.Shard]
 	placement sched.Placement
 	overlaps  []lifecycle.Overlap // for Transfer
 	asked     pool.Request        // for TransferToBest
-	// done is the channel of Done, once somebody asked or the booking ended
+	// done is the channel of Done, once it was asked for or the booking ended
 	// without its owner: then it is Engine.ended.
 	done   atomic.Pointer[chan struct{}]
 	handle booking

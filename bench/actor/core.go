@@ -97,7 +97,7 @@ func (c *core) slice() *queue.Budget {
 	return &c.budget
 }
 
-// depart deals with those who left.
+// depart deals with the leavers.
 func (c *core) depart() {
 	list := c.e.departures.take(c.leaving)
 	for i := range list {
@@ -168,7 +168,7 @@ func (c *core) expire() {
 	}
 }
 
-// failLacking ends those who have had no usable rank for too long.
+// failLacking ends requests that have had no usable rank for too long.
 func (c *core) failLacking() {
 	w, now := c.e.world.Load(), c.Now()
 	for c.line.Queue().NextFail() <= now {
@@ -246,7 +246,7 @@ func (c *core) arrive(j *job) {
 	c.seq++
 	j.setEntry(c.seq, c.Now(), cached)
 	j.stage = waiting
-	// Before the gate is looked at: who frees capacity after that look sees it.
+	// Before the gate is looked at: a caller that frees capacity after that look sees it.
 	c.e.waiting.Add(1)
 	for c.line.Arrive(class, &j.entry, c.slice()) != queue.Done {
 		if c.catchUp(); j.stage != waiting {

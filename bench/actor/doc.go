@@ -49,7 +49,7 @@
 //
 // The published actor notices a caller that has gone when it tries to answer it;
 // it drops lifecycle messages whose booking it does not know; it polls for what
-// time alone frees; its channel makes no room for those who leave. Its policy
+// time alone frees; its channel makes no room for leavers. Its policy
 // differs too, in the points that the contract lists. All that is as the contract
 // has it here. Overlap refresh, the prefill estimator and the reclaiming of leaked
 // handles are left out: they happen on the caller's side, and would be the same.

@@ -75,7 +75,7 @@ func (c *core) DoNotQueue(j *job) bool { return j.doNotQueue }
 // lostRaces is how many races the actor loses before it locks all ranks.
 const lostRaces = 8
 
-// Book implements queue.Host: it books, but tells nobody. In the form actor
+// Book implements queue.Host: it books, and answers no caller yet. In the form actor
 // nothing moves meanwhile, and the first attempt succeeds. In the direct form
 // loads do: the choice is confirmed under the lock of its rank and, after some
 // lost races or where the gate depends on all ranks, made under all their locks.
@@ -116,7 +116,7 @@ func (c *core) lost() queue.Verdict {
 
 // bookOne books if what was seen still holds: the choice stands, the gate is
 // open because the chosen rank or another is not busy, and nothing was freed
-// there for others who have not been looked at yet.
+// there for others that have not been looked at yet.
 func (c *core) bookOne(class int, j *job, choice pool.Choice) (held bool) {
 	l := &c.look
 	chosen := l.Slot(choice.Candidate)

@@ -111,7 +111,7 @@ type departure struct {
 }
 
 // departures are those that the actor has not dealt with. They are apart from
-// the commands, so that nobody who leaves waits for room or for those in front.
+// the commands, so that no leaver waits for room or for the commands in front.
 type departures struct {
 	some atomic.Bool // written under mu, read by the actor
 

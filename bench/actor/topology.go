@@ -84,7 +84,7 @@ func (c *core) endAsides() {
 	c.adopt(next, nil)
 }
 
-// current returns the world as of now, for those who are not the actor.
+// current returns the world as of now, for callers outside the actor.
 func (e *Engine) current() *pool.World {
 	w := e.world.Load()
 	if end := w.Table.AsideEnd(); end != shards.NeverEnds && e.now() >= end {

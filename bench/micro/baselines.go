@@ -7,7 +7,7 @@ import (
 
 // model is the job at its simplest, behind one mutex: pick the rank with the
 // fewest requests, the first of equals after the last one picked, count, and let
-// those who do not fit wait in line. It knows no tokens, blocks or classes.
+// callers that do not fit wait in line. It knows no tokens, blocks or classes.
 type model struct {
 	limit int64 // of requests on a rank
 
@@ -15,7 +15,7 @@ type model struct {
 		sync.Mutex
 		counts []int64
 		from   int
-		// line holds who waits, from head on.
+		// line holds the waiters, from head on.
 		line []chan int
 		head int
 	}

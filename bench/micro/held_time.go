@@ -136,7 +136,7 @@ func closing(engines []Engine) Spec {
 		}
 		defer func() { err = errors.Join(err, g.finish()) }()
 		crowd := newCrowd(g.eng)
-		to := rank(0) // which nobody frees
+		to := rank(0) // which no caller frees
 		for i := range n {
 			crowd.joinWith(&sched.Request{ID: "c" + strconv.Itoa(i), ISL: promptTokens, Pin: &to}, sched.ErrClosed)
 		}

@@ -4,7 +4,7 @@
 // token, its output blocks and its end.
 //
 // Simulated time is real time multiplied by the speed. Only the ranks are
-// simulated: who waits for whom, on which locks and channels, is real.
+// simulated: the waiting, on locks and on channels, is real.
 package replay
 
 import (

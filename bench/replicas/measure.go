@@ -227,7 +227,7 @@ func (s *Settings) doubled(ctx context.Context, load float64, shared bool) (Doub
 	if err != nil {
 		return d, err
 	}
-	ranks := make([]atomic.Int64, s.Ranks+1) // who is there, in truth
+	ranks := make([]atomic.Int64, s.Ranks+1) // how many are there, in truth
 	var double, bookings, most atomic.Int64
 	gap := float64(s.Prefill) / (load * float64(s.Ranks)) // mean time between two arrivals
 	var all sync.WaitGroup

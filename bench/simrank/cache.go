@@ -14,7 +14,7 @@ type Index interface {
 // are let go deepest first, so that a prefix outlives what builds on it.
 type cache struct {
 	capacity int64 // in blocks
-	private  int64 // blocks that running requests hold and that nobody can share
+	private  int64 // blocks that running requests hold and that no other can share
 	pinned   int64 // shared blocks that running requests hold
 	blocks   map[uint64]*cached
 	lru      cached // ring of the unpinned blocks; lru.next is the oldest

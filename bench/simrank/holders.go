@@ -68,7 +68,7 @@ func (x *Holders) remove(rank int, block uint64) {
 }
 
 // Best returns the ranks that hold the longest prefixes, at most so many, in the
-// order of growing length. Of those that hold equally much, turn decides who is
+// order of growing length. Of those that hold equally much, turn decides which is
 // left out.
 func (x *Holders) Best(blocks []uint64, most, turn int) []Holding {
 	if len(blocks) == 0 {

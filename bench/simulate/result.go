@@ -39,7 +39,7 @@ type Result struct {
 
 // left counts what is left over once all has ended.
 func (s *simulation) left() error {
-	// Those who waited when the simulation was cut short have gone; nothing else
+	// Requests that waited when the simulation was cut short have gone; nothing else
 	// moves.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

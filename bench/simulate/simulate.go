@@ -65,7 +65,7 @@ func Run(ctx context.Context, setting *Setting, cfg Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Whoever still waits when the simulation ends early is cancelled.
+	// Requests that still wait when the simulation ends early are cancelled.
 	callers, cancel := context.WithCancel(context.Background())
 	s.callers = callers
 	err = s.run(ctx)

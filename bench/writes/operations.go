@@ -24,7 +24,7 @@ type pool struct {
 
 var pools = []pool{{16, false}, {2048, true}}
 
-// queueing has a class that can queue, with so much room that nobody has to.
+// queueing has a class that can queue, with so much room that no request has to.
 const queueing = `default_policy_family: all
 uncached_isl_buckets: [{min_tokens: 0, bucket: any}]
 policy_classes:

@@ -32,7 +32,7 @@ func traced() error {
 			return err
 		}
 		callers := p.pair(s)
-		// Whoever does not have the turn spins, so that the two keep a processor each.
+		// The one that does not have the turn spins, so that the two keep a processor each.
 		var turn atomic.Int64
 		var wg sync.WaitGroup
 		for me, c := range callers {

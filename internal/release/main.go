@@ -6,7 +6,7 @@
 //	go run ./internal/release check   v0.1.0   the commit to be tagged: tags, requirements, changelog
 //
 // While nothing is released, the modules require each other at v0.0.0 and are
-// found by replace directives, which who imports a module does not see. So the
+// found by replace directives, which an importer of a module does not see. So the
 // commit of a release has requirements that can be fetched, and no directive.
 package main
 

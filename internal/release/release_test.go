@@ -56,7 +56,7 @@ func TestRelease(t *testing.T) {
 	require.Equal(t, 1, code)
 	for _, want := range []string{
 		"tool/go.mod: requires example.com/root@v0.0.0, must be v1.2.3\n",
-		"tool/go.mod: replaces example.com/root, which who imports it does not see\n",
+		"tool/go.mod: replaces example.com/root, which an importer does not see\n",
 		"example.com/root: HEAD has no tag v1.2.3\n",
 		"example.com/root/tool: HEAD has no tag tool/v1.2.3\n",
 		"CHANGELOG.md: no section for v1.2.3\n",

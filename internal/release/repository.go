@@ -102,7 +102,7 @@ func (r *repository) siblings(m *mod) (found []*mod) {
 	return found
 }
 
-// released returns the modules that somebody can want: not those of tests alone.
+// released returns the modules that a user can want: not those of tests alone.
 func (r *repository) released() []*mod {
 	return slices.DeleteFunc(slices.Clone(r.modules), func(m *mod) bool { return !r.hasCode(m) })
 }
@@ -127,7 +127,7 @@ func (r *repository) hasCode(m *mod) (found bool) {
 	return found
 }
 
-// lacks returns what the modules' files would miss for who imports them.
+// lacks returns what the modules' files would miss for an importer.
 func (r *repository) lacks(version string) (faults []error) {
 	for _, m := range r.released() {
 		name := filepath.Join(m.dir, "go.mod")
@@ -137,7 +137,7 @@ func (r *repository) lacks(version string) (faults []error) {
 			}
 		}
 		for _, to := range m.file.Replace {
-			faults = append(faults, fmt.Errorf("%s: replaces %s, which who imports it does not see", name, to.Old.Path))
+			faults = append(faults, fmt.Errorf("%s: replaces %s, which an importer does not see", name, to.Old.Path))
 		}
 	}
 	return faults

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// try prepares a copy of the checkout, and then does with each module what somebody
-// does who has nothing but its name.
+// try prepares a copy of the checkout, and then uses each module as a user does that has
+// nothing but its name.
 func try(r *repository, version string, out io.Writer) error {
 	tmp, err := os.MkdirTemp("", "release")
 	if err != nil {
@@ -94,7 +94,7 @@ func proxies(ours string) (string, error) {
 	return "file://" + ours + ",file://" + set[0] + "/cache/download," + set[1], nil
 }
 
-// trial is somebody with an empty directory and an empty cache.
+// trial is a user with an empty directory and an empty cache.
 type trial struct {
 	version, proxies, cache, dir string
 	out                          io.Writer
@@ -223,10 +223,10 @@ func (t *trial) look(m *mod) error {
 			continue
 		}
 		if slices.ContainsFunc(file.Require, func(r *modfile.Require) bool { return r.Mod.Path == path }) {
-			faults = append(faults, fmt.Errorf("who imports it requires %s, of which nothing is compiled", path))
+			faults = append(faults, fmt.Errorf("an importer requires %s, of which nothing is compiled", path))
 		}
 		if strings.Contains(string(sums), path+" "+need.Mod.Version+" ") && !tests[path] {
-			faults = append(faults, fmt.Errorf("who imports it fetches %s, of which nothing is compiled", path))
+			faults = append(faults, fmt.Errorf("an importer fetches %s, of which nothing is compiled", path))
 		}
 	}
 	return errors.Join(faults...)

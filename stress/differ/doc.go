@@ -1,7 +1,7 @@
 // Package differ looks for scripts on which two engines decide differently.
 //
 // A script is written command by command while the sequential model of package
-// model runs it, so that the writer knows who waits and who is booked: phases
+// model runs it, so that the writer knows what waits and what is booked: phases
 // that fill the queue alternate with phases that drain it, that mix, and that
 // change the pool. Then every engine runs the script, and each command must give
 // the same output, line by line.

@@ -38,7 +38,7 @@
 //     changes nothing; nothing is left of a booking that is released, moved or
 //     whose worker was removed.
 //   - A caller that leaves leaves nothing, also if that raced with its grant.
-//   - At rest: nobody who could run waits; loads, counters and deficits are the
+//   - At rest: no request that could run waits; loads, counters and deficits are the
 //     sums over who is booked and who waits; all released is zero.
 //
 // # Left open, because the contract does

@@ -37,7 +37,7 @@ type recording struct {
 type owned struct {
 	r        *request
 	booking  engine.Booking
-	attempts atomic.Uint32 // of which somebody has been told
+	attempts atomic.Uint32 // of which a caller has been told
 	released atomic.Bool
 }
 

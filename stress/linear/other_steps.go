@@ -206,7 +206,7 @@ func (o change) String() string {
 	return fmt.Sprintf("%s worker=%d process=%d profile=%d set=%b: %v", o.kind, o.worker, o.process, o.profile, o.set, o.err)
 }
 
-// rest is what is seen when nothing moves any more: nobody who could run waits,
+// rest is what is seen when nothing moves any more: no request that could run waits,
 // the loads are the sums over the live bookings and the counters those over who
 // waits.
 type rest struct {

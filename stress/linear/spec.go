@@ -87,7 +87,7 @@ type state struct {
 	round      *model.Round
 	told       uint8 // decisions of which the hook was told
 	key        string
-	// lag is 1 in the view of one who read the clock before its last move.
+	// lag is 1 in the view of a caller that read the clock before its last move.
 	lag uint8
 }
 
@@ -164,7 +164,7 @@ func (w *world) choices(s *state, r *request) []int {
 	})
 }
 
-// guarded reports whether somebody of another class who waits guards a rank.
+// guarded reports whether a waiter of another class guards a rank.
 func (w *world) guarded(s *state, class int, rank int) bool {
 	if !w.profiles[s.profile].Classes[class].Bound() {
 		return false
@@ -240,7 +240,7 @@ func (w *world) usage(s *state, class int) (u model.Usage) {
 }
 
 // turn says whose turn it is among the waiters that can run, and how the round stands
-// once that one is served; −1 if nobody can run.
+// once that one is served; −1 if none can run.
 func (w *world) turn(s *state) (served int, next *model.Round) {
 	classes := w.profiles[s.profile].Classes
 	best, costs, waiting := make([]int, len(classes)), make([]int64, len(classes)), make([]int, len(classes))

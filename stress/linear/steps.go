@@ -185,7 +185,7 @@ func (o refusal) from(w *world, s *state) []*state {
 		full := rules.CanQueue() && (used[0] > 0 || wait) && o.result.says(rules.Name, limit, used[limit], 0)
 		return ended(s, o.r, full && !standing)
 	}
-	// Whoever can run is served before limits are looked at.
+	// Waiters that can run are served before limits are looked at.
 	if !wait || w.canRun(without, class) {
 		return nil
 	}
@@ -223,7 +223,7 @@ func (w *world) present(s *state) (n int) {
 	return n
 }
 
-// canRun reports whether anybody of a class who waits can run.
+// canRun reports whether any waiter of a class can run.
 func (w *world) canRun(s *state, class int) bool {
 	for _, q := range s.queue {
 		r := w.requests[q]

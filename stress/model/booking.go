@@ -30,7 +30,7 @@ func (m *Model) book(q *sched.Request, r *rank) *booking {
 	b := &booking{model: m, seq: m.seq, request: q, touched: m.now(), done: make(chan struct{})}
 	m.live[q.ID] = b
 	b.place(r, nil)
-	// A pin or a preference that was followed is nobody's choice and moves nothing.
+	// A pin or a preference that was followed is no choice and moves nothing.
 	if q.Pin == nil && (q.Prefer == nil || *q.Prefer != r.id) {
 		m.last = &r.id
 	}

@@ -35,7 +35,7 @@ func (m *Model) mustWait(class int, q *sched.Request) bool {
 	return false
 }
 
-// guarded reports whether somebody of another class guards a rank against a class.
+// guarded reports whether a waiter of another class guards a rank against a class.
 func (m *Model) guarded(class int, r *rank) bool {
 	if !m.profile.Classes[class].Bound() {
 		return false
@@ -51,7 +51,7 @@ func (m *Model) guarded(class int, r *rank) bool {
 	return false
 }
 
-// dispatch serves whoever can run, one after the other, each when it is its turn.
+// dispatch serves the waiters that can run, one after the other, each when it is its turn.
 func (m *Model) dispatch() {
 	for {
 		candidates := m.candidates()
@@ -93,7 +93,7 @@ func (m *Model) candidates() []*waiter {
 	return best
 }
 
-// heads returns who is first in each lane, lanes in order of arrival.
+// heads returns the first waiter of each lane, lanes in order of arrival.
 func (m *Model) heads() []*waiter {
 	var heads []*waiter
 	for _, w := range m.waiting {
@@ -107,7 +107,7 @@ func (m *Model) heads() []*waiter {
 	return heads
 }
 
-// first returns who of two of a class goes before the other.
+// first returns which of two waiters of a class goes before the other.
 func (m *Model) first(a, b *waiter) *waiter {
 	class := &m.profile.Classes[a.class]
 	if a.Priority == b.Priority && class.aged(&a.Entry, m.now()) != class.aged(&b.Entry, m.now()) {
@@ -148,12 +148,12 @@ func (m *Model) admit(class int, q *sched.Request, query bool) answer {
 	return a
 }
 
-// remove takes a waiter out who is served.
+// remove takes a waiter out that is served.
 func (m *Model) remove(w *waiter) {
 	m.waiting = slices.DeleteFunc(m.waiting, func(x *waiter) bool { return x == w })
 }
 
-// leave takes a waiter out who is not served.
+// leave takes a waiter out that is not served.
 func (m *Model) leave(w *waiter) {
 	m.remove(w)
 	if m.usage(w.class)[0] == 0 {

@@ -11,11 +11,11 @@
 //	yaml.go     the policy file
 //	prefill.go  active prefill tokens of a rank and their decay
 //	blocks.go   decode blocks of a rank
-//	choose.go   who is eligible, what a rank costs, which one is chosen
-//	order.go    who goes first within a class
+//	choose.go   which ranks are eligible, what they cost, which one is chosen
+//	order.go    which waiter goes first within a class
 //	round.go    which class goes first: deficit round robin
 //	arrive.go   what becomes of an arrival
-//	dispatch.go who runs next, and how a waiting request leaves
+//	dispatch.go which waiter runs next, and how a waiting request leaves
 //	booking.go  the life of a booking
 //	topology.go workers, overload, availability
 //	timers.go   what happens because time passes

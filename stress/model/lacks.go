@@ -13,8 +13,8 @@ func (m *Model) awaits(class int, q *sched.Request) bool {
 	return m.profile.Classes[class].Awaits() && !q.DoNotQueue
 }
 
-// noteLacks notes for all who wait since when they have had no usable rank. It must
-// be called at each change of who is eligible or overloaded.
+// noteLacks notes for all waiters since when they have had no usable rank. It must
+// be called at each change of which ranks are eligible or overloaded.
 func (m *Model) noteLacks() {
 	for _, w := range m.waiting {
 		switch {
@@ -35,7 +35,7 @@ func (m *Model) lackEnds(w *waiter) int64 {
 	return later(w.lacks, c.EndpointWait)
 }
 
-// failLacks fails those who have had no usable rank for too long, in arrival order.
+// failLacks fails waiters that have had no usable rank for too long, in arrival order.
 func (m *Model) failLacks() {
 	for _, w := range slices.Clone(m.waiting) {
 		if m.lackEnds(w) <= m.now() {

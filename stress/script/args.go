@@ -43,7 +43,7 @@ func (a *args) fail(format string, v ...any) {
 	}
 }
 
-// done returns the first fault, an argument nobody asked for included.
+// done returns the first fault, an unknown argument included.
 func (a *args) done() error {
 	for _, arg := range a.list {
 		if !a.used[arg.Key] {

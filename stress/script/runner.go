@@ -41,7 +41,7 @@ type Setup struct {
 type Factory func(Setup) (engine.Engine, error)
 
 // commandTimeout is how long, in real time, a command may take. A sound engine
-// needs microseconds: who runs into it has lost a wake-up.
+// needs microseconds: a script that runs into it has lost a wake-up.
 const commandTimeout = 30 * time.Second
 
 // Runner runs the commands of one script. It is not safe for concurrent use.

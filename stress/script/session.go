@@ -58,7 +58,7 @@ type decisionLog struct {
 		sync.Mutex
 		decisions []sched.Decision
 	}
-	// added holds a token if there may be decisions that nobody has looked at.
+	// added holds a token if there may be decisions that were not looked at.
 	added chan struct{}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/sched"
 )
 
-// stop has everybody pause and waits until nobody moves: each has parked or is
+// stop has all callers pause and waits until none moves: each has parked or is
 // in a call, and as many wait as the engine says. In a lull all have released
 // what they held, and who waited has been served.
 func (s *storm) stop(how pause) (moves uint64, ok bool) {
@@ -40,7 +40,7 @@ func (s *storm) stop(how pause) (moves uint64, ok bool) {
 			return 0, false
 		}
 		if how != rest && s.ticker.is() != running {
-			// Time passes, or who waits for decay would wait for ever; leaked
+			// Time passes, or a waiter for decay would wait for ever; leaked
 			// bookings must be found.
 			s.clock.Advance(max(100*time.Microsecond, wait))
 			runtime.GC()
@@ -104,7 +104,7 @@ func (s *storm) still(how pause) (moves uint64, ok bool) {
 }
 
 // A fault at rest must be seen so often, for so long, with nothing having moved:
-// a lost wake-up is for ever, somebody descheduled on his way out is not.
+// a lost wake-up is for ever, a goroutine descheduled on its way out is not.
 const (
 	undisturbed    = 20
 	undisturbedFor = 2 * time.Second
@@ -143,7 +143,7 @@ func (s *storm) atRest() {
 		if s.engine.Stats().Leaked == leaked && s.moves() == moves {
 			continue
 		}
-		// Somebody's context has ended, or a leaked booking was found.
+		// A caller's context has ended, or a leaked booking was found.
 		seen = 0
 		if moves, ok = s.stop(rest); !ok {
 			return
@@ -195,7 +195,7 @@ func (s *storm) inspectLoads(stats *sched.Stats, loads map[sched.RankID]sched.Ra
 			if cl.shared {
 				switch err := cl.b.Touch(); {
 				case errors.Is(err, sched.ErrStaleAttempt):
-					lost++ // moved or ended by somebody
+					lost++ // moved or ended by another
 					continue
 				case err != nil:
 					continue
@@ -278,7 +278,7 @@ func (s *storm) inLull(how pause) (ok bool) {
 	}
 	for _, c := range stats.Classes {
 		if c.Pending != 0 || c.Tokens != 0 || c.Cached != 0 {
-			s.broken.add(7, "nobody waits, but class %s counts %+v", c.Name, c)
+			s.broken.add(7, "no request waits, but class %s counts %+v", c.Name, c)
 		}
 	}
 	for _, l := range s.engine.Loads() {
@@ -290,7 +290,7 @@ func (s *storm) inLull(how pause) (ok bool) {
 	s.checkShared()
 	s.order.checkEmpty()
 	if at, pending := s.clock.Next(); pending {
-		s.broken.add(10, "nobody waits or is booked, but a timer is set for %v", at)
+		s.broken.add(10, "no request waits or is booked, but a timer is set for %v", at)
 	}
 	return true
 }

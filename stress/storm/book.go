@@ -21,7 +21,7 @@ type book struct {
 	}
 }
 
-// enter adds a booking. REQUIRES: Schedule has returned it, and nobody has begun
+// enter adds a booking. REQUIRES: Schedule has returned it, and no caller has begun
 // to end or move it.
 func (b *book) enter(count, tokens int64, now func() uint64) {
 	b.mu.Lock()

@@ -232,7 +232,7 @@ func conversation(n, depth uint64) (blocks []uint64) {
 }
 
 // mayWeigh reports whether the blocks may be given other weights than 1. As
-// weights outlast who gave them, this is a matter of the blocks.
+// weights outlast the booking that gave them, this is a matter of the blocks.
 func mayWeigh(blocks []uint64) bool { return len(blocks) == 0 || blocks[0]>>8 >= 2 }
 
 // scheduleAndEnd books, works and ends.
@@ -257,7 +257,7 @@ func (c *caller) scheduleAndEnd() {
 			return
 		}
 	case 2:
-		// Slow, but only where nobody waits for it: its prefill is done.
+		// Slow, but only where no waiter depends on it: its prefill is done.
 		c.prefillDone(cl)
 		time.Sleep(time.Duration(c.rnd.IntN(200_000)))
 	}
@@ -266,7 +266,7 @@ func (c *caller) scheduleAndEnd() {
 	full := len(c.mu.held) > maxHeld
 	c.mu.Unlock()
 	if c.oneIn(8) && !full {
-		// Who waits must not keep a prefill that others wait for, unless time ends it.
+		// A caller that waits must not keep a prefill that others wait for, unless time ends it.
 		if !cl.decays || c.oneIn(2) {
 			c.prefillDone(cl)
 		}

@@ -68,7 +68,7 @@ func (c *caller) prefillDone(cl *claim) {
 		err = cl.b.PrefillDone()
 	}
 	if errors.Is(err, sched.ErrStaleAttempt) {
-		// Moved by its id. Nobody may keep a prefill and wait himself.
+		// Moved by its id. No caller may keep a prefill and wait itself.
 		attempt := cl.attempt()
 		if cl.shared {
 			attempt = 0
@@ -315,7 +315,7 @@ func (c *caller) do() {
 	}
 }
 
-// endedBy checks that whoever promised to end a booking has.
+// endedBy checks that a caller that promised to end a booking has.
 func (c *caller) endedBy(who string, cl *claim) {
 	if cl == nil {
 		return
@@ -342,10 +342,10 @@ type sharedID struct {
 	mu struct {
 		sync.Mutex
 		admitted, ends int64
-		// withdrawn calls may have been booked, and ended by somebody else, before
+		// withdrawn calls may have been booked, and ended by another caller, before
 		// their caller was told.
 		withdrawn int64
-		unclear   []*claim // ended by somebody else, or by the engine
+		unclear   []*claim // ended by another caller, or by the engine
 		stale     []uint64 // attempts that have ended for sure
 		latest    uint64
 	}
@@ -392,7 +392,7 @@ func (c *caller) endShared(cl *claim) {
 	c.forget(cl)
 	ended := err == nil
 	if errors.Is(err, sched.ErrStaleAttempt) {
-		// Somebody moved it, or ended it; if it still lives it is what its id names.
+		// Another caller moved it, or ended it; if it still lives it is what its id names.
 		ended = c.s.engine.Release(cl.id, 0) == nil
 	}
 	shared.mu.Lock()

@@ -32,7 +32,7 @@ type order struct {
 		sync.Mutex
 		ticket  uint64
 		waiting map[string][]*waiter // by class, in ticket order
-		checked int64                // grants that were compared with those who waited
+		checked int64                // grants that were compared with the waiters
 	}
 }
 
@@ -58,7 +58,7 @@ func (o *order) told(d *sched.Decision) {
 	class, lane := parts[1], parts[2]
 	priority, err := strconv.ParseUint(parts[3], 10, 32)
 	if err != nil {
-		o.broken.add(3, "the engine told of a request %q that nobody made", d.Request)
+		o.broken.add(3, "the engine told of a request %q that no caller made", d.Request)
 		return
 	}
 	o.mu.Lock()
@@ -91,9 +91,9 @@ func (o *order) take(class, id string) *waiter {
 	return nil
 }
 
-// granted compares a grant with those who still wait. REQUIRES: mu.
+// granted compares a grant with the waiters that are left. REQUIRES: mu.
 func (o *order) granted(d *sched.Decision, class, lane string, priority uint64) {
-	ticket := o.mu.ticket + 1 // not having waited, it comes after all who do
+	ticket := o.mu.ticket + 1 // not having waited, it comes after all waiters
 	if w := o.take(class, d.Request); w != nil {
 		ticket = w.ticket
 		if w.passedBy != "" {

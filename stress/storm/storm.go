@@ -96,7 +96,7 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 	s.conduct(ctx)
 	calm := s.inLull(ended)
 	if !calm {
-		// Whoever still waits for what will never come is told to go.
+		// Callers that still wait for what will never come are told to go.
 		cancel()
 	}
 	all.Wait()

@@ -5,7 +5,7 @@ import (
 	"github.com/seed-3c5df8a4/turnstile/sched/policy"
 )
 
-// inspectWaiting: nobody who waits could run, and the counters of the classes are the
+// inspectWaiting: no waiter could run, and the counters of the classes are the
 // sums over the waiters.
 func (s *storm) inspectWaiting(w *world, stats *sched.Stats, loads map[sched.RankID]sched.RankLoad, fault func(int, string, ...any)) {
 	pending, tokens := make(map[string]int64), make(map[string]int64)
@@ -29,7 +29,7 @@ func (s *storm) inspectWaiting(w *world, stats *sched.Stats, loads map[sched.Ran
 	for _, r := range waiting {
 		class := w.profile.class(r.Class)
 		if class == nil || !class.CanQueue() && !class.WaitsForEndpoint() {
-			fault(6, "%s waits in a class in which nobody waits", r.ID)
+			fault(6, "%s waits in a class in which no request waits", r.ID)
 			continue
 		}
 		places := w.eligible(r, nil)
@@ -77,7 +77,7 @@ func busy(class *policy.Class, load *sched.RankLoad) bool {
 		class.MaxRequestsPerRank > 0 && load.Requests >= class.MaxRequestsPerRank
 }
 
-// mayBeGuarded reports whether somebody of another class may guard a rank: how long
+// mayBeGuarded reports whether a waiter of another class may guard a rank: how long
 // anybody has waited, and for which ranks, is not looked at.
 func (w *world) mayBeGuarded(class *policy.Class, load *sched.RankLoad, pending map[string]int64, known bool) bool {
 	for i := range w.profile.parsed.Len() {

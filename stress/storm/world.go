@@ -10,7 +10,7 @@ import (
 
 // world is what the engine was told of workers and policy. A world never
 // changes; the churner replaces it. While it tells the engine of another there is
-// none, so whoever finds the same world before and after a call knows that the
+// none, so a caller that finds the same world before and after a call knows that the
 // engine had no other in between.
 type world struct {
 	workers    []worker // by id

@@ -1,5 +1,5 @@
 // Package traffic runs streams of requests through an engine in virtual time, on
-// ranks that compute one prompt after the other, and tells who was served when.
+// ranks that compute one prompt after the other, and tells which request was served when.
 //
 // It is deterministic: the clock moves from one event to the next, and nothing else
 // happens before the engine has settled.
