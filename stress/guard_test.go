@@ -72,12 +72,18 @@ const (
 // traffic of another; with one it is served within its age and a prompt or two, and
 // the other loses hardly anything.
 func TestGuardBoundsTheWait(t *testing.T) {
+	span, prompts := 120*time.Second, 20
+	if testing.Short() {
+		span, prompts = 40*time.Second, 6
+	}
 	for name, ranks := range map[string]int{"one rank": 1, "four ranks": 4} {
 		t.Run(name, func(t *testing.T) {
 			onGuardingEngines(t, func(t *testing.T, run func(traffic.World) map[string]*traffic.Served) {
+				lower := strict("strict", 5*time.Second)
+				lower.Count = prompts
 				world := traffic.World{
-					Workers: workers(ranks), TokensPerSecond: rate, For: 120 * time.Second,
-					Streams: []traffic.Stream{loose(ranks), strict("strict", 5*time.Second)},
+					Workers: workers(ranks), TokensPerSecond: rate, For: span,
+					Streams: []traffic.Stream{loose(ranks), lower},
 				}
 				world.Policy = profileWith(", prefill_busy_threshold: 100", "name: strict, prefill_busy_threshold: 0")
 				without := run(world)
@@ -85,7 +91,7 @@ func TestGuardBoundsTheWait(t *testing.T) {
 
 				world.Policy = profileWith(", prefill_busy_threshold: 100", "name: strict, prefill_busy_threshold: 0, guard_after: 5")
 				with := run(world)
-				require.Equal(t, 20, with["strict"].Granted)
+				require.Equal(t, prompts, with["strict"].Granted)
 				require.LessOrEqual(t, with["strict"].Longest, bound)
 				require.GreaterOrEqual(t, with["strict"].Longest, age, "served before its age: the guard was not needed")
 				require.Greater(t, with["loose"].Tokens, without["loose"].Tokens*97/100)

@@ -60,7 +60,7 @@ func listed(attributes []attribute.KeyValue) string {
 		if name == "stacktrace" || name == "zone" || name == "attempt" {
 			continue
 		}
-		fmt.Fprintf(&b, " %s=%s", name, a.Value.Emit())
+		fmt.Fprintf(&b, " %s=%v", name, a.Value.AsInterface())
 	}
 	return b.String()
 }
