@@ -59,8 +59,19 @@ func loose(ranks int) traffic.Stream {
 }
 
 func strict(class string, every time.Duration) traffic.Stream {
-	return traffic.Stream{Name: class, Class: class, ISL: 50, First: time.Second, Every: every, Count: 20}
+	return traffic.Stream{Name: class, Class: class, ISL: 50, First: time.Second, Every: every, Count: prompts()}
 }
+
+// prompts is how many a strict class sends, and span how long the pool is watched: long
+// enough for all of them to be served.
+func prompts() int {
+	if testing.Short() {
+		return 6
+	}
+	return 20
+}
+
+func span() time.Duration { return time.Duration(prompts()) * 6 * time.Second }
 
 // age and bound: how long a class waits until it guards, and until it is served then.
 const (
@@ -72,18 +83,12 @@ const (
 // traffic of another; with one it is served within its age and a prompt or two, and
 // the other loses hardly anything.
 func TestGuardBoundsTheWait(t *testing.T) {
-	span, prompts := 120*time.Second, 20
-	if testing.Short() {
-		span, prompts = 40*time.Second, 6
-	}
 	for name, ranks := range map[string]int{"one rank": 1, "four ranks": 4} {
 		t.Run(name, func(t *testing.T) {
 			onGuardingEngines(t, func(t *testing.T, run func(traffic.World) map[string]*traffic.Served) {
-				lower := strict("strict", 5*time.Second)
-				lower.Count = prompts
 				world := traffic.World{
-					Workers: workers(ranks), TokensPerSecond: rate, For: span,
-					Streams: []traffic.Stream{loose(ranks), lower},
+					Workers: workers(ranks), TokensPerSecond: rate, For: span(),
+					Streams: []traffic.Stream{loose(ranks), strict("strict", 5*time.Second)},
 				}
 				world.Policy = profileWith(", prefill_busy_threshold: 100", "name: strict, prefill_busy_threshold: 0")
 				without := run(world)
@@ -91,7 +96,7 @@ func TestGuardBoundsTheWait(t *testing.T) {
 
 				world.Policy = profileWith(", prefill_busy_threshold: 100", "name: strict, prefill_busy_threshold: 0, guard_after: 5")
 				with := run(world)
-				require.Equal(t, prompts, with["strict"].Granted)
+				require.Equal(t, prompts(), with["strict"].Granted)
 				require.LessOrEqual(t, with["strict"].Longest, bound)
 				require.GreaterOrEqual(t, with["strict"].Longest, age, "served before its age: the guard was not needed")
 				require.Greater(t, with["loose"].Tokens, without["loose"].Tokens*97/100)
@@ -106,11 +111,11 @@ func TestGuardAmongThreeClasses(t *testing.T) {
 		served := run(traffic.World{
 			Policy: profileWith(", prefill_busy_threshold: 200",
 				"name: low, prefill_busy_threshold: 0, guard_after: 5", "name: mid, prefill_busy_threshold: 60, guard_after: 5"),
-			Workers: workers(1), TokensPerSecond: rate, For: 120 * time.Second,
+			Workers: workers(1), TokensPerSecond: rate, For: span(),
 			Streams: []traffic.Stream{loose(1), strict("low", 5*time.Second), strict("mid", 3*time.Second)},
 		})
 		for _, class := range []string{"low", "mid"} {
-			require.Equal(t, 20, served[class].Granted, class)
+			require.Equal(t, prompts(), served[class].Granted, class)
 			require.LessOrEqual(t, served[class].Longest, bound, class)
 		}
 		require.Positive(t, served["loose"].Granted)
@@ -139,14 +144,14 @@ func TestGuardOfAPinnedRequest(t *testing.T) {
 		pinned.Pin = &sched.RankID{Worker: 2}
 		world := traffic.World{
 			Policy:  profileWith(", prefill_busy_threshold: 100", "name: strict, prefill_busy_threshold: 0, guard_after: 5"),
-			Workers: workers(2), TokensPerSecond: rate, For: 120 * time.Second,
+			Workers: workers(2), TokensPerSecond: rate, For: span(),
 			Streams: []traffic.Stream{loose(2)},
 		}
 		alone := run(world)
 		world.Streams = append(world.Streams, pinned)
 		served := run(world)
-		require.Equal(t, 20, served["strict"].Granted)
-		require.Equal(t, 20, served["strict"].On[2])
+		require.Equal(t, prompts(), served["strict"].Granted)
+		require.Equal(t, prompts(), served["strict"].On[2])
 		require.LessOrEqual(t, served["strict"].Longest, bound)
 		require.GreaterOrEqual(t, served["loose"].On[1], alone["loose"].On[1], "rank 1/0 is nobody's to guard")
 	})
@@ -159,13 +164,13 @@ func TestGuardBesideALeakedPrefill(t *testing.T) {
 	leak := traffic.Stream{Name: "leak", ISL: 60, Pin: &sched.RankID{Worker: 1}, Count: 1, Leak: true}
 	onGuardingEngines(t, func(t *testing.T, run func(traffic.World) map[string]*traffic.Served) {
 		world := traffic.World{
-			Policy: policy, Workers: workers(2), TokensPerSecond: rate, For: 120 * time.Second,
+			Policy: policy, Workers: workers(2), TokensPerSecond: rate, For: span(),
 			Streams: []traffic.Stream{leak, loose(2), strict("strict", 5*time.Second)},
 		}
 		served := run(world)
-		require.Equal(t, 20, served["strict"].Granted)
+		require.Equal(t, prompts(), served["strict"].Granted)
 		require.LessOrEqual(t, served["strict"].Longest, bound)
-		require.Equal(t, 20, served["strict"].On[2])
+		require.Equal(t, prompts(), served["strict"].On[2])
 
 		// Who insists on that rank waits for ever, and holds up nobody on the other.
 		pinned := strict("strict", 5*time.Second)
@@ -173,7 +178,7 @@ func TestGuardBesideALeakedPrefill(t *testing.T) {
 		world.Streams = []traffic.Stream{leak, loose(2), pinned}
 		served = run(world)
 		require.Zero(t, served["strict"].Granted)
-		require.Greater(t, served["loose"].On[2], 2300)
+		require.Greater(t, served["loose"].On[2], 115*prompts())
 	})
 }
 
@@ -187,7 +192,7 @@ func TestGuardDoesNotBindWhoNeverWaits(t *testing.T) {
 			onGuardingEngines(t, func(t *testing.T, run func(traffic.World) map[string]*traffic.Served) {
 				served := run(traffic.World{
 					Policy:  profileWith(free, "name: strict, prefill_busy_threshold: 0, guard_after: 5"),
-					Workers: workers(1), TokensPerSecond: rate, For: 60 * time.Second,
+					Workers: workers(1), TokensPerSecond: rate, For: span() / 2,
 					Streams: []traffic.Stream{loose(1), strict("strict", 2*time.Second)},
 				})
 				require.Zero(t, served["strict"].Granted)

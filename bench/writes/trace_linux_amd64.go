@@ -34,8 +34,10 @@ type writes struct {
 }
 
 // trace runs the traced process and returns what each operation of each caller
-// wrote, in their order. It must be called from a locked thread.
-func trace(self string) (all []*writes, err error) {
+// wrote, in their order; nil for those of which needless, asked before each, says that
+// they tell nothing new: to step through one takes long. It must be called from a locked
+// thread.
+func trace(self string, needless func(before []*writes) bool) (all []*writes, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command(self)
@@ -64,6 +66,7 @@ func trace(self string) (all []*writes, err error) {
 		return nil, err
 	}
 	seen := code{}
+	behind := false // the next breakpoint is that after an operation
 	for {
 		tid, err := unix.Wait4(-1, &status, unix.WALL, nil)
 		switch {
@@ -96,7 +99,14 @@ func trace(self string) (all []*writes, err error) {
 			if _, err := unix.PtracePeekText(tid, uintptr(regs.Rip)-1, here[:]); err != nil {
 				return nil, err
 			}
-			if here[0] == trap { // the breakpoint before an operation
+			switch {
+			case here[0] != trap:
+			case behind:
+				behind = false
+			case needless(all):
+				all = append(all, nil)
+				behind = true
+			default:
 				w, err := step(tid, seen)
 				if err != nil {
 					return nil, err
